@@ -1,0 +1,62 @@
+import type { Disposable } from "../kernel/closers.js";
+
+/**
+ * The data plane: specs in, states and counters out. It decides nothing: which nodes are usable is in the spec. It lives in a worker
+ * thread (DESIGN section 3 "Threads"), so everything here is plain data that can be posted as a message.
+ */
+export interface BalancerPlane extends Disposable {
+  /**
+   * Makes the listener of `key` match `wanted`: opens, moves, re-arms (certificate, protocol, nodes) or, for `undefined`, closes and
+   * frees the port. Whole, repeatable; changes that do not move the socket never drop an open connection.
+   * Resolves with what is, never rejects for a reason the user can mend: that is `failed`.
+   */
+  apply(key: ListenerKey, wanted: ListenerSpec | undefined): Promise<ListenerState>;
+  /** Counters since the plane started, per key. */
+  counters(): Promise<Record<ListenerKey, ListenerCounters>>;
+  /** Passive health: a node refused, timed out or answered 5xx (except 501, 505) to a real request. May repeat. */
+  watch(hint: (key: ListenerKey, node: number, reason: string) => void): Disposable;
+}
+
+/** One per config, e.g. `"config:9"`. */
+export type ListenerKey = string;
+
+export interface ListenerSpec {
+  /** Where to listen: a loopback address unless the user asked otherwise. */
+  address: string;
+  port: number;
+  protocol: "http" | "https" | "tcp";
+  /** PEM; chain allowed in `cert`. Present when protocol is `https`. */
+  tls: { cert: string; key: string; cipherSuite: "recommended" | "legacy" } | null;
+  algorithm: "roundrobin" | "leastconn" | "source";
+  stickiness: "none" | "table" | "http_cookie";
+  checkPassive: boolean;
+  nodes: readonly NodeSpec[];
+}
+
+export interface NodeSpec {
+  id: number;
+  label: string;
+  /** What the API shows, `192.168.128.2:80`. */
+  address: string;
+  /** Where it really is. */
+  endpoint: PlaneEndpoint;
+  /** 1..255 */
+  weight: number;
+  mode: "accept" | "reject" | "drain" | "backup";
+  /** Health as last measured; a node that is not up gets no new request. */
+  up: boolean;
+}
+
+export interface PlaneEndpoint {
+  host: string;
+  port: number;
+}
+
+export type ListenerState = { status: "open"; address: string; port: number } | { status: "failed"; reason: string } | { status: "closed" };
+
+export interface ListenerCounters {
+  connections: number;
+  requests: number;
+  bytesIn: number;
+  bytesOut: number;
+}

@@ -1,0 +1,46 @@
+/** An IPv4 address range. `base` is the network's first address as an unsigned 32-bit number. */
+export interface Range {
+  base: number;
+  /** 0..32 */
+  prefix: number;
+  /** Number of addresses in it. */
+  size: number;
+}
+
+/** `undefined` when the text is not four decimal octets without leading zeros. */
+export const parseIpv4 = (text: string): number | undefined => {
+  const match = /^(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})$/.exec(text);
+  if (!match) return undefined;
+  const octets = match.slice(1).map(Number);
+  if (octets.some((octet) => octet > 255)) return undefined;
+  return octets.reduce((sum, octet) => sum * 256 + octet, 0);
+};
+
+export const formatIpv4 = (value: number): string => [24, 16, 8, 0].map((shift) => Math.floor(value / 2 ** shift) % 256).join(".");
+
+/** `undefined` when the text is not `A.B.C.D/N` with all host bits zero. */
+export const parseCidr = (text: string): Range | undefined => {
+  const [address = "", prefixText = "", ...rest] = text.split("/");
+  const base = parseIpv4(address);
+  if (base === undefined || rest.length > 0 || !/^(\d|[12]\d|3[0-2])$/.test(prefixText)) return undefined;
+  const prefix = Number(prefixText);
+  const size = 2 ** (32 - prefix);
+  return base % size === 0 ? { base, prefix, size } : undefined;
+};
+
+export const formatCidr = (range: Range): string => `${formatIpv4(range.base)}/${range.prefix}`;
+
+export const contains = (range: Range, address: string): boolean => {
+  const value = parseIpv4(address);
+  return value !== undefined && value >= range.base && value < range.base + range.size;
+};
+
+export const overlaps = (a: Range, b: Range): boolean => a.base < b.base + b.size && b.base < a.base + a.size;
+
+/** The `index`-th piece of `range` when it is cut into pieces of `/prefix`. */
+export const slice = (range: Range, prefix: number, index: number): Range => {
+  const size = 2 ** (32 - prefix);
+  return { base: range.base + index * size, prefix, size };
+};
+
+export const netmask = (range: Range): string => formatIpv4(2 ** 32 - range.size);

@@ -1,0 +1,95 @@
+import type { Disposable } from "../kernel/closers.js";
+
+/**
+ * The only door to machines. A driver is asked what exists and never remembers it (DESIGN, house rule 4); it knows no rows, no
+ * regions' names beyond what a spec says, no HTTP status. Failures are thrown as `Fault("unavailable", …)` with cause and remedy.
+ */
+export interface RuntimeDriver extends Disposable {
+  readonly name: "docker" | "process";
+  /** Everything this runtime can and cannot do, for `/_backlot/capabilities`. */
+  capabilities(): RuntimeCapabilities;
+  /** What exists and is ours, running or not, read from labels or the process table. */
+  list(): Promise<Machine[]>;
+  /**
+   * Creates, starts, stops, restarts or replaces until the machine matches. Twice changes nothing.
+   * A machine with another fingerprint is replaced; one with another `boots` is restarted; one that should not run is stopped.
+   * Resolves when it is running and its address is dialable (`running: true`) or is stopped (`running: false`); it does not wait for the deploy script.
+   */
+  ensure(spec: MachineSpec, signal?: AbortSignal): Promise<Machine>;
+  /** Stops and removes the machine and all that belongs to it. Absent is success. Waits until it is gone. */
+  remove(instance: number): Promise<void>;
+  /** SIGKILL to the whole machine, as a crash would. For `/_backlot/instances/ID/kill`. Absent or stopped is success. */
+  kill(instance: number): Promise<void>;
+  /** The boot log: what init and the deploy script printed, newest last, at most 64 KiB. Empty when there is none. */
+  log(instance: number): Promise<string>;
+  /** How this process reaches an address of one of our pools; `undefined` for any other address. Pure arithmetic, no I/O. */
+  dial(address: string, port: number): Endpoint | undefined;
+  /** Calls `hint` when something may have happened to a machine (died, started, removed by somebody). May miss or repeat. */
+  watch(hint: (instance: number) => void): Disposable;
+  /** CIDRs that something which is not ours occupies, with who, so that a pool can be chosen or refused. */
+  occupied(): Promise<Array<{ cidr: string; owner: string }>>;
+}
+
+export interface Endpoint {
+  host: string;
+  port: number;
+}
+
+/** Everything a machine is made of. Plain data; addresses are final. */
+export interface MachineSpec {
+  instance: number;
+  label: string;
+  /** Region id; the Docker runtime makes one network per region, when first needed. */
+  region: string;
+  /** The private range of that region, CIDR. */
+  privateRange: string;
+  /** Image slug such as `cloud/debian12`; null when the instance has no image (then `running` is never true). */
+  image: string | null;
+  running: boolean;
+  /** Grows with every wanted boot or reboot; a running machine with a smaller number is restarted. */
+  boots: number;
+  /** MiB */
+  memoryMib: number;
+  vcpus: number;
+  /** Dotted IPv4, the first public one is the machine's main address. */
+  publicAddresses: readonly string[];
+  privateAddresses: readonly string[];
+  /** crypt(3) string (`$6$…`) for root; never a password. */
+  rootPassHash: string | null;
+  authorizedKeys: readonly string[];
+  /** Run once, at first boot of this machine. */
+  script: DeployScript | null;
+  /** Hash of all that needs a new machine when it changes (made by `machineFingerprint`). */
+  fingerprint: string;
+}
+
+export interface DeployScript {
+  id: number;
+  /** The whole text, beginning with a shebang. */
+  text: string;
+  /** User defined fields; environment variables of the script. */
+  data: Readonly<Record<string, string>>;
+  /** True for the scripts Backlot ships: the process runtime runs no others unless `--allow-host-scripts` is given. */
+  shipped: boolean;
+}
+
+export interface Machine {
+  instance: number;
+  fingerprint: string;
+  running: boolean;
+  /** The `boots` of the spec it was last started with. */
+  boots: number;
+  /** Container id or process-group leader's pid, for `/_backlot/instances/ID`. */
+  containerId?: string;
+  pid?: number;
+  /** The deploy script's state; absent when there is none. `exitCode` is null while it runs. */
+  script?: { exitCode: number | null };
+  /** Set when something else was booted than the slug names (`--image-fallback`). */
+  substitutedImage?: string;
+}
+
+export interface RuntimeCapabilities {
+  runtime: "docker" | "process";
+  /** One row a subject: what a reader would expect, and what is really there. */
+  rows: Array<{ subject: string; real: boolean; note: string }>;
+}
