@@ -1,0 +1,25 @@
+/** Every setting there is, after file, environment and flags were merged (flags win, then `BACKLOT_…`, then `backlot.config.json`). */
+export interface Config {
+  /** TCP port of the API; 0 picks a free one. */
+  port: number;
+  /** Address the API binds to; loopback unless the user asked otherwise. */
+  host: string;
+  /** Folder of the state, absolute. */
+  state: string;
+  runtime: "auto" | "docker" | "process";
+  /** A full-rights token chosen by the user; undefined: one is made at each start. */
+  token: string | undefined;
+  /** All simulated waiting is divided by this; 1 is as in production. */
+  speed: number;
+  /** CIDR of the addresses balancers listen on, inside 127.0.0.0/8 unless the user asked otherwise. */
+  balancerAddresses: string;
+  /** CIDR of private addresses, inside 192.168.0.0/16 (contract 8.4: node addresses begin with 192.168). */
+  privatePool: string;
+  certificates: "strict" | "lenient";
+  /** Image slug to boot when the asked one cannot be had; undefined: fail with cause and remedy. */
+  imageFallback: string | undefined;
+  onExit: "keep" | "stop";
+  allowHostScripts: boolean;
+  logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";
+  json: boolean;
+}
