@@ -23,6 +23,8 @@ interface DoorOptions {
   tally: Tally;
 }
 
+const peerOf = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort}`;
+
 /**
  * One listening socket. What it speaks can change while it listens: a new connection is handed to plain HTTP, TLS or a tunnel as the protocol
  * says at that moment, so neither a switch nor a new certificate touches the port.
@@ -32,6 +34,8 @@ export class Door {
   readonly #server: Server;
   readonly #front: Front;
   readonly #sockets = new Set<Socket>();
+  /** In the middle of a TLS handshake, by the client's address and port: TLS does not say which socket a secure one came from. */
+  readonly #handshakes = new Map<string, Socket>();
   #tls: TlsServer | undefined;
   #closed: Promise<void> | undefined;
 
@@ -91,7 +95,11 @@ export class Door {
   }
 
   #createTls(options: SecureContextOptions): TlsServer {
-    const server = createTlsServer({ ...options, ALPNProtocols: ["http/1.1"], handshakeTimeout: 30_000 }, (socket) => this.#front.serve(socket));
+    const server = createTlsServer({ ...options, ALPNProtocols: ["http/1.1"], handshakeTimeout: 30_000 }, (socket) => {
+      this.#handshakes.delete(peerOf(socket));
+      socket.allowHalfOpen = true;
+      this.#front.serve(socket);
+    });
     server.on("tlsClientError", (_error, socket) => socket.destroy());
     return server;
   }
@@ -112,7 +120,16 @@ export class Door {
     });
     if (this.protocol === "tcp") service.tunnel(socket);
     else if (this.protocol === "http") this.#front.serve(socket);
-    else this.#tls?.emit("connection", socket);
+    else this.#shakeHands(socket);
+  }
+
+  #shakeHands(socket: Socket): void {
+    const peer = peerOf(socket);
+    this.#handshakes.set(peer, socket);
+    socket.once("close", () => this.#handshakes.delete(peer));
+    // A client that leaves now has left; with half-open allowed it would be waited for.
+    socket.allowHalfOpen = false;
+    this.#tls?.emit("connection", socket);
   }
 
   /** Stops accepting at once; requests under way get `drainMs`, then everything is cut. Resolves when no socket is left. */
@@ -127,6 +144,7 @@ export class Door {
       });
       this.#front.retire();
       this.#front.close();
+      for (const socket of this.#handshakes.values()) socket.destroy();
       if (this.protocol === "tcp") for (const socket of this.#sockets) socket.destroy();
     });
     return this.#closed;
