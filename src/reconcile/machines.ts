@@ -33,6 +33,8 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   const diedAt = new Map<number, number>();
   /** Instances not looked at since this start: what should run is brought up at once. */
   const startup = new Set<number>();
+  /** Instances whose addresses changed since they were last ensured. */
+  const moved = new Set<number>();
 
   /** Writes the end of a job, unless the row has moved on meanwhile (deleted, say). */
   const endJob = (row: InstanceRow, job: Job, end: (tx: Tx, row: InstanceRow) => void): Promise<void> =>
@@ -82,6 +84,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     if (job.verb === "create") return endCreate(row, job);
     await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
     diedAt.delete(row.id);
+    moved.delete(row.id);
     try {
       const machine = await driver.ensure(machineSpec(cloud, row), signal);
       see(row, machine);
@@ -151,12 +154,11 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       return undefined;
     }
     if (!machine?.running || machine.boots !== row.boots || machine.fingerprint !== spec.fingerprint) return mend(row, machine);
-    startup.delete(row.id);
     diedAt.delete(row.id);
-    // Addresses may have come or gone; when nothing did, this changes nothing.
-    const ensured = await driver.ensure(spec, signal);
-    see(row, ensured);
-    await tellScript(row, ensured.script ? ensured : machine);
+    see(row, machine);
+    // Addresses may have come or gone. Not on every look: a machine that dies at this moment is the watchdog's, and ensure would start it.
+    if (startup.delete(row.id) || moved.delete(row.id)) await driver.ensure(spec, signal);
+    await tellScript(row, machine);
     return undefined;
   };
 
@@ -179,7 +181,9 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     if (kind === "instance") loop.poke(id);
     if (kind === "address") {
       const holder = store.get("address", id)?.instanceId;
-      if (holder !== undefined) loop.poke(holder);
+      if (holder === undefined) return;
+      moved.add(holder);
+      loop.poke(holder);
     }
   });
   const hints = driver.watch((instance) => loop.poke(instance));

@@ -90,7 +90,7 @@ export const addressView = (cloud: Pick<Cloud, "settings">, row: AddressRow) => 
     region: row.region,
     interfaceId: null,
     reserved: false,
-    vpcNat11: null,
+    vpcNat_1_1: null,
     assignedEntity: null,
     tags: [],
   };

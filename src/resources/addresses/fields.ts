@@ -14,7 +14,7 @@ export const addressFields = {
   region: field.read(z.string(), "Region id.", { filter: true }),
   interfaceId: field.read(z.null(), "Always null."),
   reserved: field.read(z.boolean(), "Always false."),
-  vpcNat11: field.read(z.null(), "Always null."),
+  vpcNat_1_1: field.read(z.null(), "Always null."),
   assignedEntity: field.read(z.null(), "Always null."),
   tags: field.read(z.array(z.string()), "Always empty."),
 };

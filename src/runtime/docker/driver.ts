@@ -76,6 +76,16 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   };
   const handle = ({ id }: { id: string }) => docker.getContainer(id);
 
+  /** The engine's list lags behind its "die" event (it reads a copy); an inspection waits for the container itself. */
+  const current = async (container: SeenContainer): Promise<SeenContainer> => {
+    if (container.state !== "running") return container;
+    let state = "exited";
+    await tolerating([404], async () => {
+      state = (await handle(container).inspect()).State.Status;
+    });
+    return { ...container, state };
+  };
+
   const removeContainer = async (container: SeenContainer): Promise<void> => {
     await asking("remove a container", () =>
       // 409: somebody else's removal is under way; waiting for it is the same.
@@ -197,8 +207,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       const machines: Machine[] = [];
       for (let at = 0; at < containers.length; at += askedAtOnce) {
         const some = containers.slice(at, at + askedAtOnce);
-        const states = await asking("read a container's state", () => Promise.all(some.map((one) => guestState(handle(one)))));
-        machines.push(...some.map((one, index) => machineOf(one, states[index] ?? freshGuest)));
+        const seenNow = await asking("read a container's state", () => Promise.all(some.map((one) => Promise.all([current(one), guestState(handle(one))]))));
+        machines.push(...seenNow.map(([one, guest]) => machineOf(one, guest)));
       }
       return machines;
     },

@@ -1,0 +1,2 @@
+export type { Config } from "./config/settings.js";
+export { type Hooks, openCloud as startBacklot, type Running as Backlot } from "./main.js";
