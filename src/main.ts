@@ -1,5 +1,5 @@
-import { createRequire } from "node:module";
 import { rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Logger, pino } from "pino";
@@ -50,9 +50,9 @@ export interface Running {
 }
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-export const version = (createRequire(import.meta.url)("../package.json") as { version: string }).version;
+const version = (createRequire(import.meta.url)("../package.json") as { version: string }).version;
 /** What a running Backlot leaves in its state folder for `backlot status` and `backlot stop`. */
-export const runningFile = "running.json";
+const runningFile = "running.json";
 
 const storedChoice = (store: CloudStore): RuntimeChoice | undefined => store.list("pool")[0];
 
@@ -64,13 +64,20 @@ const keepChoice = (store: CloudStore, choice: RuntimeChoice): Promise<void> =>
   });
 
 /** The runtime this state runs on, with its pools settled. */
-const openMachinesRoom = async (config: Config, store: CloudStore, log: Logger, hooks: Hooks): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice }> => {
+const openMachinesRoom = async (
+  config: Config,
+  store: CloudStore,
+  log: Logger,
+  hooks: Hooks,
+): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice }> => {
   const stored = storedChoice(store);
   const kind = await runtimeKind(config.runtime, stored, store.list("instance").length > 0);
   const given = store.list("address").flatMap((row) => (row.public ? [] : [row.address]));
   const foreign = strangers(config.privatePool, given);
   if (foreign.length > 0) {
-    throw cannotStart(`This state holds private addresses outside ${config.privatePool}, such as ${foreign[0]}; start with the --private-pool it was made with, or choose another folder with --state.`);
+    throw cannotStart(
+      `This state holds private addresses outside ${config.privatePool}, such as ${foreign[0]}; start with the --private-pool it was made with, or choose another folder with --state.`,
+    );
   }
   const opened = await openRuntime(kind, stored?.runtime === kind ? stored : undefined, {
     owner: store.owner,
@@ -95,7 +102,8 @@ const stopMachines = async (cloud: Cloud, driver: RuntimeDriver, log: Logger): P
     const row = cloud.store.get("instance", instance);
     if (row) await driver.ensure({ ...machineSpec(cloud, row), running: false });
   });
-  for (const result of await Promise.allSettled(stopping)) if (result.status === "rejected") log.error({ err: result.reason }, "a machine could not be stopped");
+  for (const result of await Promise.allSettled(stopping))
+    if (result.status === "rejected") log.error({ err: result.reason }, "a machine could not be stopped");
 };
 
 const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, startedMs: number, state: string, stop: () => void): Operator => ({
@@ -130,7 +138,9 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
   dial: (address, port) => driver.dial(address, port),
   probes: (node) =>
     cloud.store.get("node", node) && {
-      probes: health.probes(node).map((entry) => ({ time: new Date(entry.atMs).toISOString(), durationMs: entry.durationMs, ok: entry.ok, reason: entry.reason })),
+      probes: health
+        .probes(node)
+        .map((entry) => ({ time: new Date(entry.atMs).toISOString(), durationMs: entry.durationMs, ok: entry.ok, reason: entry.reason })),
     },
   kill: async (instance) => {
     if (!cloud.store.get("instance", instance)) return false;
@@ -141,7 +151,8 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
 });
 
 const openLoops = (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, log: Logger) => {
-  const failed = (what: string) => (id: number, error: unknown) => log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
+  const failed = (what: string) => (id: number, error: unknown) =>
+    log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
   const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
   const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.hint(node) });
@@ -210,8 +221,19 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   };
   const operator = operatorOf(cloud, driver, health, startedMs, config.state, () => setImmediate(() => void close()));
   const document = openApiDocument(routes as readonly Route<never>[], shapes, version);
-  const describe: Route<Cloud> = { method: "GET", path: "/v4/openapi.json", scope: null, summary: "This document.", answers: "one", verbatimAnswer: true, run: () => document };
-  const mounts: Mounted<never>[] = [{ routes: [...routes, describe], context: cloud } as never, { routes: backlotRoutes, context: operator } as never];
+  const describe: Route<Cloud> = {
+    method: "GET",
+    path: "/v4/openapi.json",
+    scope: null,
+    summary: "This document.",
+    answers: "one",
+    verbatimAnswer: true,
+    run: () => document,
+  };
+  const mounts: Mounted<never>[] = [
+    { routes: [...routes, describe], context: cloud } as never,
+    { routes: backlotRoutes, context: operator } as never,
+  ];
   const server = await openServer(createApp(cloud, log, config.host, mounts), config.host, config.port);
   closers.add(() => server.close());
 

@@ -47,9 +47,7 @@ const commonHeaders = (_req: Request, res: Response, next: NextFunction): void =
 const queryOf = (req: Request): { query: Record<string, string | undefined>; problems: Problem[]; names: string[] } => {
   const parameters = new URL(req.url, "http://localhost").searchParams;
   const names = [...new Set(parameters.keys())];
-  const problems = names
-    .filter((name) => parameters.getAll(name).length > 1)
-    .map((name) => ({ reason: "Given more than once.", field: name }));
+  const problems = names.filter((name) => parameters.getAll(name).length > 1).map((name) => ({ reason: "Given more than once.", field: name }));
   return { query: Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? undefined])), problems, names };
 };
 

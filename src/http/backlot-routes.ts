@@ -1,4 +1,4 @@
-import { invalid, notFound, type Problem, Fault } from "../kernel/fault.js";
+import { Fault, invalid, notFound, type Problem } from "../kernel/fault.js";
 import { type Route, route } from "../kernel/route.js";
 
 /** What our own endpoints need of the house; `main` provides it. Answers are in our spelling, respelled on the way out. */
@@ -33,7 +33,14 @@ const dialTarget = (query: Record<string, string | undefined>): { address: strin
 
 /** Backlot's own endpoints: nothing of ours is mixed into `/v4`. Scope `*` wants a full-rights token. */
 export const backlotRoutes: readonly Route<Operator>[] = [
-  route<Operator, undefined>({ method: "GET", path: "/_backlot/health", scope: null, summary: "Says that it serves.", answers: "one", run: ({ cloud }) => cloud.health() }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/health",
+    scope: null,
+    summary: "Says that it serves.",
+    answers: "one",
+    run: ({ cloud }) => cloud.health(),
+  }),
   route<Operator, undefined>({
     method: "GET",
     path: "/_backlot/capabilities",
@@ -82,5 +89,12 @@ export const backlotRoutes: readonly Route<Operator>[] = [
       return endpoint;
     },
   }),
-  route<Operator, undefined>({ method: "POST", path: "/_backlot/stop", scope: "*", summary: "Stops Backlot cleanly.", answers: "empty", run: ({ cloud }) => cloud.stop() }),
+  route<Operator, undefined>({
+    method: "POST",
+    path: "/_backlot/stop",
+    scope: "*",
+    summary: "Stops Backlot cleanly.",
+    answers: "empty",
+    run: ({ cloud }) => cloud.stop(),
+  }),
 ];

@@ -35,7 +35,10 @@ export const parseJson = (text: string, field?: string): unknown => {
 export const parseBody = (raw: Buffer, contentType: string | undefined): Record<string, unknown> => {
   if (raw.length === 0) return {};
   const [mediaType = "", ...parameters] = (contentType ?? "").split(";").map((part) => part.trim().toLowerCase());
-  const charset = parameters.find((part) => part.startsWith("charset="))?.slice(8).replaceAll('"', "");
+  const charset = parameters
+    .find((part) => part.startsWith("charset="))
+    ?.slice(8)
+    .replaceAll('"', "");
   if (mediaType !== "application/json" || (charset !== undefined && charset !== "utf-8" && charset !== "utf8")) {
     throw new Fault("unsupported-type", [{ reason: "The body must be JSON: send Content-Type: application/json." }]);
   }

@@ -4,7 +4,7 @@ import { parseJson } from "./body.js";
 import { snake } from "./spelling.js";
 
 type ValueOf = (name: string) => unknown;
-type Condition = (valueOf: ValueOf) => boolean;
+type Condition = (fieldValue: ValueOf) => boolean;
 
 interface Selection {
   matches: Condition;
@@ -34,12 +34,12 @@ const operators: Record<string, (held: unknown, wanted: unknown) => boolean> = {
 const holds = (held: unknown, test: (value: unknown) => boolean): boolean => (Array.isArray(held) ? held.some(test) : test(held));
 
 const fieldConditions = (name: string, wanted: unknown, refuse: (reason: string) => void): Condition[] => {
-  if (!isObject(wanted)) return [(valueOf) => holds(valueOf(name), (held) => held === wanted)];
+  if (!isObject(wanted)) return [(fieldValue) => holds(fieldValue(name), (held) => held === wanted)];
   if (Object.keys(wanted).length === 0) refuse("An operator is needed inside the object of a field.");
   return Object.entries(wanted).flatMap(([operator, operand]): Condition[] => {
-    if (operator === "+neq") return [(valueOf) => !holds(valueOf(name), (held) => held === operand)];
+    if (operator === "+neq") return [(fieldValue) => !holds(fieldValue(name), (held) => held === operand)];
     const test = Object.hasOwn(operators, operator) ? operators[operator] : undefined;
-    if (test) return [(valueOf) => holds(valueOf(name), (held) => test(held, operand))];
+    if (test) return [(fieldValue) => holds(fieldValue(name), (held) => test(held, operand))];
     refuse(`No operator is called ${operator.slice(0, 40)}.`);
     return [];
   });
@@ -65,7 +65,7 @@ const selectionOf = (filter: Record<string, unknown>, filterable: readonly strin
       return () => true;
     }
     const parts = members.map(conditionOf);
-    return operator === "+or" ? (valueOf) => parts.some((part) => part(valueOf)) : (valueOf) => parts.every((part) => part(valueOf));
+    return operator === "+or" ? (fieldValue) => parts.some((part) => part(fieldValue)) : (fieldValue) => parts.every((part) => part(fieldValue));
   };
   const conditionOf = (object: Record<string, unknown>): Condition => {
     const parts: Condition[] = [];
@@ -82,7 +82,7 @@ const selectionOf = (filter: Record<string, unknown>, filterable: readonly strin
         if (name !== undefined) parts.push(...fieldConditions(name, value, refuse));
       }
     }
-    return (valueOf) => parts.every((part) => part(valueOf));
+    return (fieldValue) => parts.every((part) => part(fieldValue));
   };
 
   const matches = conditionOf(filter);
@@ -106,9 +106,9 @@ export const selected = <R>(listing: Listing<R>, header: string | undefined): re
   const filter = parseJson(header, "X-Filter");
   if (!isObject(filter)) throw new Fault("invalid", [{ reason: "Must be a JSON object.", field: "X-Filter" }]);
   const { matches, orderBy, descending } = selectionOf(filter, listing.filterable);
-  const rows = listing.rows.filter((row) => matches((name) => listing.valueOf(row, name)));
+  const rows = listing.rows.filter((row) => matches((name) => listing.fieldValue(row, name)));
   if (orderBy === undefined) return rows;
-  const keyed = rows.map((row) => ({ row, key: listing.valueOf(row, orderBy) }));
+  const keyed = rows.map((row) => ({ row, key: listing.fieldValue(row, orderBy) }));
   keyed.sort((a, b) => inOrder(a.key, b.key) * (descending ? -1 : 1));
   return keyed.map((entry) => entry.row);
 };

@@ -17,14 +17,18 @@ const respelled = (value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => {
-      if (name === "properties") return [name, Object.fromEntries(Object.entries(member as Json).map(([property, inner]) => [snake(property), respelled(inner)]))];
+      if (name === "properties")
+        return [name, Object.fromEntries(Object.entries(member as Json).map(([property, inner]) => [snake(property), respelled(inner)]))];
       if (name === "required") return [name, (member as string[]).map(snake)];
       return [name, name === "enum" || name === "const" || name === "pattern" ? member : respelled(member)];
     }),
   );
 };
 
-const errorResponse = { description: "Bad input or a failure, with every reason.", content: { "application/json": { schema: { $ref: "#/components/schemas/Errors" } } } };
+const errorResponse = {
+  description: "Bad input or a failure, with every reason.",
+  content: { "application/json": { schema: { $ref: "#/components/schemas/Errors" } } },
+};
 
 const listOf = (item: Json): Json => ({
   type: "object",
@@ -50,7 +54,9 @@ const operation = (route: Route<never>): Json => {
   return {
     operationId: `${route.method.toLowerCase()}${route.path.replace(/[^a-zA-Z0-9]+(\w)/g, (_, letter: string) => letter.toUpperCase())}`,
     summary: route.summary,
-    ...(parameters.length > 0 || route.answers === "list" ? { parameters: [...parameters, ...(route.answers === "list" ? listParameters : [])] } : {}),
+    ...(parameters.length > 0 || route.answers === "list"
+      ? { parameters: [...parameters, ...(route.answers === "list" ? listParameters : [])] }
+      : {}),
     ...(route.scope === null ? { security: [{}, { bearer: [] }] } : { description: `Scope: \`${acceptedScope(route.scope, route.method)}\`.` }),
     ...(route.body ? { requestBody: { content: { "application/json": { schema: wireSchema(route.body.schema, "input") } } } } : {}),
     responses: {
@@ -72,7 +78,12 @@ export const openApiDocument = (routes: readonly Route<never>[], shapes: Record<
   }
   return {
     openapi: "3.1.0",
-    info: { title: "Backlot", version, description: "A local cloud whose answers are true: the native dialect of the version 4 API.", license: { name: "Apache-2.0", identifier: "Apache-2.0" } },
+    info: {
+      title: "Backlot",
+      version,
+      description: "A local cloud whose answers are true: the native dialect of the version 4 API.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
     servers: [{ url: "/" }],
     security: [{ bearer: [] }],
     paths,
@@ -84,7 +95,10 @@ export const openApiDocument = (routes: readonly Route<never>[], shapes: Record<
           type: "object",
           required: ["errors"],
           properties: {
-            errors: { type: "array", items: { type: "object", required: ["reason"], properties: { reason: { type: "string" }, field: { type: "string" } } } },
+            errors: {
+              type: "array",
+              items: { type: "object", required: ["reason"], properties: { reason: { type: "string" }, field: { type: "string" } } },
+            },
           },
         },
       },

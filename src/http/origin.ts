@@ -25,5 +25,7 @@ export const requestProblem = (req: IncomingMessage, bound: string): Problem | u
   const origin = req.headers.origin;
   if (origin === undefined || req.method === "GET" || req.method === "HEAD" || req.method === "OPTIONS") return undefined;
   const from = URL.canParse(origin) ? nameOf(new URL(origin).host) : undefined;
-  return from !== undefined && isOurs(from, bound) ? undefined : { reason: "A page of another origin may not change anything here.", field: "Origin" };
+  return from !== undefined && isOurs(from, bound)
+    ? undefined
+    : { reason: "A page of another origin may not change anything here.", field: "Origin" };
 };

@@ -20,7 +20,8 @@ const phrases: Record<number, string> = { 400: "Bad Request", 408: "Request Time
 const onClientError = (error: NodeJS.ErrnoException, socket: Socket): void => {
   if (!socket.writable || error.code === "ECONNRESET") return void socket.destroy();
   const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
-  const reason = status === 431 ? "The request's head is too large." : status === 408 ? "The request took too long." : "These bytes are not an HTTP/1.1 request.";
+  const reason =
+    status === 431 ? "The request's head is too large." : status === 408 ? "The request took too long." : "These bytes are not an HTTP/1.1 request.";
   const body = JSON.stringify(errorBody([{ reason }]));
   socket.end(
     `HTTP/1.1 ${status} ${phrases[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
@@ -38,7 +39,10 @@ const listen = (server: Server, port: number, host: string): Promise<AddressInfo
 
 /** Opens the API's port. `host` and `port` as configured; port 0 picks a free one. */
 export const openServer = async (listener: RequestListener, host: string, port: number): Promise<ApiServer> => {
-  const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: 1_000, headersTimeout: 15_000, requestTimeout: 60_000 }, listener);
+  const server = createServer(
+    { requireHostHeader: false, connectionsCheckingInterval: 1_000, headersTimeout: 15_000, requestTimeout: 60_000 },
+    listener,
+  );
   server.on("clientError", onClientError);
   const address = await listen(server, port, host).catch((error: NodeJS.ErrnoException) => {
     const who = `${host}:${port}`;

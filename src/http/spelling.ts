@@ -2,7 +2,7 @@
 export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** `ssl_cert` -> `sslCert`; undefined for what is no wire name of ours, so that `sslCert` itself is no second spelling. */
-export const camel = (name: string): string | undefined =>
+const camel = (name: string): string | undefined =>
   /^[a-z0-9_]+$/.test(name) && !name.startsWith("__") ? name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : undefined;
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);

@@ -68,7 +68,11 @@ const bodySchema = <B>(table: FieldTable, takes: (entry: Field) => boolean, requ
     entries.map(([name, entry]) => {
       const nullable = entry.schema.safeParse(null).success;
       // Clients send null for optional members and mean "absent" (contract, decision 8).
-      const lenient = requires(entry) ? entry.schema : nullable ? entry.schema.optional() : entry.schema.nullish().transform((value) => value ?? undefined);
+      const lenient = requires(entry)
+        ? entry.schema
+        : nullable
+          ? entry.schema.optional()
+          : entry.schema.nullish().transform((value) => value ?? undefined);
       return [name, lenient];
     }),
   );
@@ -122,10 +126,18 @@ const pathText = (path: readonly PropertyKey[]): string =>
   path.reduce<string>((text, part) => (typeof part === "number" ? `${text}[${part}]` : text === "" ? String(part) : `${text}.${String(part)}`), "");
 
 const article = (type: string): string => (/^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`);
-const typeWords: Record<string, string> = { int: "integer", number: "number", string: "text", boolean: "boolean", object: "object", array: "list", record: "object" };
+const typeWords: Record<string, string> = {
+  int: "integer",
+  number: "number",
+  string: "text",
+  boolean: "boolean",
+  object: "object",
+  array: "list",
+  record: "object",
+};
 
 /** The reason for one zod issue, without the field's name (DESIGN section 3 "Transport"; wording after contract 6.1). */
-export const reasonFor = (issue: z.core.$ZodRawIssue): string | undefined => {
+const reasonFor = (issue: z.core.$ZodRawIssue): string | undefined => {
   if (issue.input === undefined) return "A value is required.";
   if (issue.code === "invalid_type") return `Must be ${article(typeWords[issue.expected] ?? issue.expected)}.`;
   if (issue.code === "invalid_value") return `Must be one of ${issue.values.map(String).join(", ")}.`;
@@ -141,8 +153,7 @@ export const problemsOf = (error: z.ZodError): Problem[] =>
   });
 
 /** Whole number within bounds, with the public API's wording (contract 6.1). */
-export const integer = (min: number, max: number) =>
-  z.int("Must be an integer.").min(min, `Must be ${min}-${max}`).max(max, `Must be ${min}-${max}`);
+export const integer = (min: number, max: number) => z.int("Must be an integer.").min(min, `Must be ${min}-${max}`).max(max, `Must be ${min}-${max}`);
 
 /** Text whose length is within bounds, in characters. */
 export const text = (min: number, max: number) =>

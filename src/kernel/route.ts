@@ -30,7 +30,7 @@ export interface Listing<R = unknown> {
   /** Names (ours) that `X-Filter` may use. */
   filterable: readonly string[];
   /** The value a filter compares. */
-  valueOf(row: R, name: string): unknown;
+  fieldValue(row: R, name: string): unknown;
 }
 
 /** One line of a resource's routes: data, not a router. `C` is the cloud the functions work on. */

@@ -1,11 +1,11 @@
+import { type ProbeResult, probe } from "../balancer/probe.js";
 import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
 import { indexBy } from "../kernel/index-by.js";
-import { probe, type ProbeResult } from "../balancer/probe.js";
 import { addressesOf, addressRow } from "../resources/addresses/address.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import type { ConfigRow } from "../resources/configs/config.js";
-import { type NodeProbe, type NodeRow, nodesOf, nodeStatus } from "../resources/nodes/node.js";
+import { type NodeProbe, type NodeRow, nodeStatus, nodesOf } from "../resources/nodes/node.js";
 import { parseNodeAddress } from "../resources/nodes/rules.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";

@@ -75,7 +75,10 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   const endCreate = (row: InstanceRow, job: Job): Promise<void> =>
     endJob(row, job, (tx, now) => {
       moveEvent(tx, cloud, job.eventId, "finished");
-      const boot = (): Job => ({ verb: "boot", eventId: recordEvent(tx, cloud, { action: "instance_boot", entity: instanceEntity(now), status: "scheduled" }) });
+      const boot = (): Job => ({
+        verb: "boot",
+        eventId: recordEvent(tx, cloud, { action: "instance_boot", entity: instanceEntity(now), status: "scheduled" }),
+      });
       tx.update("instance", row.id, { job: now.power === "on" ? boot() : null });
     });
 
@@ -100,7 +103,9 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     store.commit((tx) => {
       const now = tx.get("instance", row.id);
       if (!now || now.job || now.power === "off") return;
-      tx.update("instance", row.id, { job: { verb: "watchdog", eventId: recordEvent(tx, cloud, { action, entity: instanceEntity(now), status: "scheduled" }) } });
+      tx.update("instance", row.id, {
+        job: { verb: "watchdog", eventId: recordEvent(tx, cloud, { action, entity: instanceEntity(now), status: "scheduled" }) },
+      });
     });
 
   const acceptDeath = (row: InstanceRow): Promise<void> =>

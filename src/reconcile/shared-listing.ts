@@ -20,13 +20,15 @@ export const sharedListing = (driver: Pick<RuntimeDriver, "list">): { fresh(): P
   return {
     fresh: () => {
       if (!current) return start();
-      next ??= current.then(
-        () => undefined,
-        () => undefined,
-      ).then(() => {
-        next = undefined;
-        return start();
-      });
+      next ??= current
+        .then(
+          () => undefined,
+          () => undefined,
+        )
+        .then(() => {
+          next = undefined;
+          return start();
+        });
       return next;
     },
   };

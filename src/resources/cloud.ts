@@ -1,10 +1,9 @@
-import type { ListenerState } from "../balancer/plane.js";
 import type { Clock } from "../kernel/clock.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
-import type { ConfigRow } from "./configs/config.js";
+import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
@@ -24,7 +23,7 @@ export interface Kinds {
 }
 
 /** What a state was made for, chosen at its first start (one row). */
-export interface PoolRow extends Row {
+interface PoolRow extends Row {
   runtime: "docker" | "process";
   /** CIDR of the public addresses. */
   publicPool: string;
@@ -38,7 +37,7 @@ export type Tx = Transaction<Kinds>;
 
 /** What the loops saw last; memory only, so everything may be absent. */
 interface ObservedKinds {
-  config: ListenerState;
+  config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;
 }

@@ -25,7 +25,11 @@ const publicPrefix = 20;
 const publicPieces = 16;
 
 /** The kind of runtime to use: the one asked for, else the one this state has, else an engine if one answers, else processes. */
-export const runtimeKind = async (wanted: "auto" | "docker" | "process", stored: RuntimeChoice | undefined, hasInstances: boolean): Promise<"docker" | "process"> => {
+export const runtimeKind = async (
+  wanted: "auto" | "docker" | "process",
+  stored: RuntimeChoice | undefined,
+  hasInstances: boolean,
+): Promise<"docker" | "process"> => {
   if (stored && wanted !== "auto" && wanted !== stored.runtime && hasInstances) {
     throw cannotStart(
       `This state holds instances of the ${stored.runtime} runtime, and ${wanted} was asked for; start with --runtime ${stored.runtime}, or choose another folder with --state.`,
@@ -75,7 +79,9 @@ export const openRuntime = async (
   });
   if (rival) {
     await asking.close();
-    throw cannotStart(`The private pool ${options.privatePool} overlaps ${rival.cidr}, which ${rival.owner} uses; choose another inside 192.168.0.0/16 with --private-pool.`);
+    throw cannotStart(
+      `The private pool ${options.privatePool} overlaps ${rival.cidr}, which ${rival.owner} uses; choose another inside 192.168.0.0/16 with --private-pool.`,
+    );
   }
   if (stored) return { driver: asking, choice: { runtime: kind, publicPool: stored.publicPool } };
   await asking.close();

@@ -114,7 +114,7 @@ test("on a full disk commits are refused with cause and remedy, nothing of them 
     );
   expect(first).toEqual({ round: 1, refused: refused(1), seen: [], journal: { lines: 0, whole: true } });
   expect(second).toEqual({ round: 2, refused: refused(2), seen: ["free-1"], journal: { lines: 1, whole: true } });
-  expect((first as { refused: { message: string }[] }).refused[0]?.message).toMatch(
+  expect((first as unknown as { refused: { message: string }[] }).refused[0]?.message).toMatch(
     /^The change was not saved because \/.*\/journal\.1\.jsonl cannot be written \(ENOSPC: .*\); free some space on that disk and try again\.$/,
   );
   expect(closing).toMatchObject({ problem: expect.stringMatching(/state\.json was not renewed \(ENOSPC.*the journal has every change/) });

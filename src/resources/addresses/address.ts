@@ -73,7 +73,7 @@ export const addressesOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: n
 export const addressRow = (reader: Pick<CloudStore | Tx, "list">, address: string): AddressRow | undefined =>
   indexBy(reader.list("address"), byAddress).get(address)?.[0];
 
-export const defaultRdns = (address: string): string => `${address.replaceAll(".", "-")}.ip.backlot.test`;
+const defaultRdns = (address: string): string => `${address.replaceAll(".", "-")}.ip.backlot.test`;
 
 /** Contract 10.1. Prefix and mask are the pool's for a private address, as in the public API. */
 export const addressView = (cloud: Pick<Cloud, "settings">, row: AddressRow) => {

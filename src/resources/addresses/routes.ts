@@ -23,7 +23,7 @@ export const addressRoutes = [
       rows: cloud.store.list("address"),
       view: (row) => addressView(cloud, row),
       filterable: filterableNames(addressFields),
-      valueOf: (row, name) => addressView(cloud, row)[name as keyof ReturnType<typeof addressView>],
+      fieldValue: (row, name) => addressView(cloud, row)[name as keyof ReturnType<typeof addressView>],
     }),
   }),
   route({
@@ -34,7 +34,15 @@ export const addressRoutes = [
     body: createBody,
     answers: "one",
     shows: "Address",
-    run: ({ cloud, body, caller }: { cloud: Cloud; body: { type: string; public: boolean; cloudId: number }; caller: { username: string } | undefined }) =>
+    run: ({
+      cloud,
+      body,
+      caller,
+    }: {
+      cloud: Cloud;
+      body: { type: string; public: boolean; cloudId: number };
+      caller: { username: string } | undefined;
+    }) =>
       cloud.store.commit((tx) => {
         const instance = tx.get("instance", body.cloudId);
         if (!instance || isDeleting(instance)) throw invalid("No active instance has this id.", "cloudId");
@@ -78,8 +86,17 @@ export const addressRoutes = [
     body: ofInstanceBody,
     answers: "one",
     shows: "Address",
-    run: ({ cloud, params, body, caller }: { cloud: Cloud; params: Record<string, number>; body: { type: string; public: boolean }; caller: { username: string } | undefined }) =>
-      cloud.store.commit((tx) => addressView(cloud, addAddress(tx, cloud, requireInstance(tx, params.instanceId), body, caller?.username))),
+    run: ({
+      cloud,
+      params,
+      body,
+      caller,
+    }: {
+      cloud: Cloud;
+      params: Record<string, number>;
+      body: { type: string; public: boolean };
+      caller: { username: string } | undefined;
+    }) => cloud.store.commit((tx) => addressView(cloud, addAddress(tx, cloud, requireInstance(tx, params.instanceId), body, caller?.username))),
   }),
   route<Cloud, undefined>({
     method: "GET",

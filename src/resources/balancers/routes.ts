@@ -6,7 +6,7 @@ import { configsOf } from "../configs/config.js";
 import { type ConfigWanted, insertConfig, newConfigProblems, removeConfig } from "../configs/routes.js";
 import { recordEvent } from "../events/event.js";
 import { refuse } from "../instances/rules.js";
-import { balancerEntity, type BalancerRow, balancerView, freeBalancerAddress, requireBalancer } from "./balancer.js";
+import { type BalancerRow, balancerEntity, balancerView, freeBalancerAddress, requireBalancer } from "./balancer.js";
 import { balancerFields } from "./fields.js";
 
 interface BalancerWanted {
@@ -29,7 +29,9 @@ const createProblems = (tx: Tx, cloud: Cloud, body: BalancerWanted): Problem[] =
   return [
     ...labelProblems(tx, body.label, null),
     ...(cloud.catalogue.regions.some((entry) => entry.id === body.region) ? [] : [{ reason: "No region has this id.", field: "region" }]),
-    ...ports.flatMap((port, index) => (ports.indexOf(port) < index ? [{ reason: "Another config in this request has it; it must be unique.", field: `configs[${index}].port` }] : [])),
+    ...ports.flatMap((port, index) =>
+      ports.indexOf(port) < index ? [{ reason: "Another config in this request has it; it must be unique.", field: `configs[${index}].port` }] : [],
+    ),
     ...configs.flatMap((config, index) => newConfigProblems(tx, cloud, { id: null, region: body.region }, config, `configs[${index}].`)),
   ];
 };
@@ -64,7 +66,7 @@ export const balancerRoutes = [
       rows: cloud.store.list("balancer"),
       view: balancerView,
       filterable: filterableNames(balancerFields),
-      valueOf: (row, name) => row[name as keyof BalancerRow],
+      fieldValue: (row, name) => row[name as keyof BalancerRow],
     }),
   }),
   route<Cloud, BalancerWanted>({

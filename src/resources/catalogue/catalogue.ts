@@ -6,7 +6,7 @@ interface Entry {
   id: string;
   [member: string]: unknown;
 }
-export interface TypeEntry extends Entry {
+interface TypeEntry extends Entry {
   label: string;
   /** MiB */
   memory: number;
@@ -17,7 +17,7 @@ export interface TypeEntry extends Entry {
   /** GB a month */
   transfer: number;
 }
-export interface ImageEntry extends Entry {
+interface ImageEntry extends Entry {
   label: string;
 }
 

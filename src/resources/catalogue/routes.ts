@@ -37,7 +37,7 @@ const routesOf = ({ name, path, shows, fields, id }: Collection): Route<Cloud>[]
       rows: cloud.catalogue[name] as readonly Entry[],
       view: (entry) => entry,
       filterable: filterableNames(fields),
-      valueOf: (entry, member) => entry[wireName(member)],
+      fieldValue: (entry, member) => entry[wireName(member)],
     }),
   }),
   route<Cloud, undefined>({

@@ -33,6 +33,9 @@ export interface ConfigRow extends Row, ConfigSettings {
   sslFingerprint: string;
 }
 
+/** What the listeners loop saw last: where it really listens, or why it does not. */
+export type ObservedListener = { status: "open"; address: string; port: number } | { status: "failed"; reason: string } | { status: "closed" };
+
 /** Contract 8.2: defaults are applied at creation only. */
 export const defaultSettings = (protocol: ConfigSettings["protocol"]): ConfigSettings => ({
   label: "",
@@ -65,7 +68,12 @@ export const requireConfig = (reader: Pick<CloudStore | Tx, "get">, balancerId: 
   return row;
 };
 
-export const configEntity = (row: ConfigRow): Entity => ({ kind: "config", id: row.id, label: row.label || `port ${row.port}`, parentId: row.balancerId });
+export const configEntity = (row: ConfigRow): Entity => ({
+  kind: "config",
+  id: row.id,
+  label: row.label || `port ${row.port}`,
+  parentId: row.balancerId,
+});
 
 const listenerView = (store: CloudStore, id: number) => {
   const state = observed(store, "config", id);

@@ -1,13 +1,13 @@
 import { createSchema, filterableNames, updateSchema } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
-import { balancerEntity, type BalancerRow, requireBalancer } from "../balancers/balancer.js";
+import { type BalancerRow, balancerEntity, requireBalancer } from "../balancers/balancer.js";
 import type { Cloud, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { refuse } from "../instances/rules.js";
 import { nodesOf } from "../nodes/node.js";
 import { insertNode } from "../nodes/routes.js";
-import { nodeProblems, type NodeWanted } from "../nodes/rules.js";
-import { configEntity, type ConfigRow, type ConfigSettings, configsOf, configView, requireConfig } from "./config.js";
+import { type NodeWanted, nodeProblems } from "../nodes/rules.js";
+import { type ConfigRow, type ConfigSettings, configEntity, configsOf, configView, requireConfig } from "./config.js";
 import { configFields } from "./fields.js";
 import { type CertificateJudgement, configProblems, mergedSettings } from "./rules.js";
 
@@ -20,7 +20,12 @@ const tellWarnings = (tx: Tx, cloud: Cloud, row: ConfigRow, judgement: Certifica
 };
 
 const recordConfigEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: ConfigRow, change: string, username: string | undefined): void => {
-  recordEvent(tx, cloud, { action: `balancer_config_${change}`, entity: balancerEntity(balancer), secondary: configEntity(row), username: username ?? null });
+  recordEvent(tx, cloud, {
+    action: `balancer_config_${change}`,
+    entity: balancerEntity(balancer),
+    secondary: configEntity(row),
+    username: username ?? null,
+  });
 };
 
 /** What is wrong with a new config and its nodes; `at` prefixes the fields, as in `configs[0].`. */
@@ -36,7 +41,12 @@ export const newConfigProblems = (tx: Tx, cloud: Cloud, balancer: { id: number |
 export const insertConfig = (tx: Tx, cloud: Cloud, balancer: BalancerRow, wanted: ConfigWanted, username: string | undefined): ConfigRow => {
   const settings = mergedSettings(undefined, wanted);
   const judgement = configProblems(tx, cloud, null, null, settings);
-  const row = tx.insert("config", { ...settings, balancerId: balancer.id, sslCommonname: judgement.commonName, sslFingerprint: judgement.fingerprint });
+  const row = tx.insert("config", {
+    ...settings,
+    balancerId: balancer.id,
+    sslCommonname: judgement.commonName,
+    sslFingerprint: judgement.fingerprint,
+  });
   recordConfigEvent(tx, cloud, balancer, row, "create", username);
   tellWarnings(tx, cloud, row, judgement, username);
   for (const node of wanted.nodes ?? []) insertNode(tx, cloud, balancer, row, node, username);
@@ -61,7 +71,7 @@ export const configRoutes = [
       rows: configsOf(cloud.store, requireBalancer(cloud.store, params.balancerId).id),
       view: (row) => configView(cloud.store, row),
       filterable: filterableNames(configFields),
-      valueOf: (row, name) => row[name as keyof ConfigRow],
+      fieldValue: (row, name) => row[name as keyof ConfigRow],
     }),
   }),
   route<Cloud, ConfigWanted>({

@@ -37,7 +37,12 @@ const protocolProblems = (settings: ConfigSettings): Problem[] => {
   const udp = protocol === "udp";
   const tcpLike = protocol === "tcp";
   return [
-    ...choiceProblem("algorithm", settings.algorithm, udp ? ["roundrobin", "leastconn", "ring_hash"] : ["roundrobin", "leastconn", "source"], protocol),
+    ...choiceProblem(
+      "algorithm",
+      settings.algorithm,
+      udp ? ["roundrobin", "leastconn", "ring_hash"] : ["roundrobin", "leastconn", "source"],
+      protocol,
+    ),
     ...choiceProblem(
       "stickiness",
       settings.stickiness,
@@ -74,9 +79,20 @@ const certificateJudgement = (cloud: Cloud, settings: ConfigSettings): Certifica
   if (settings.sslCert === null && settings.sslKey === null && settings.protocol !== "https") return none;
   const missing = (["sslCert", "sslKey"] as const).filter((name) => settings[name] === null || settings[name]?.trim() === "");
   if (missing.length > 0) {
-    return { ...none, problems: missing.map((field) => ({ reason: settings.protocol === "https" ? "Needed with protocol https." : "Certificate and key must be set together.", field })) };
+    return {
+      ...none,
+      problems: missing.map((field) => ({
+        reason: settings.protocol === "https" ? "Needed with protocol https." : "Certificate and key must be set together.",
+        field,
+      })),
+    };
   }
-  const { problems, warnings, summary } = certificateProblems(settings.sslCert ?? "", settings.sslKey ?? "", cloud.settings.certificates, cloud.clock.now());
+  const { problems, warnings, summary } = certificateProblems(
+    settings.sslCert ?? "",
+    settings.sslKey ?? "",
+    cloud.settings.certificates,
+    cloud.clock.now(),
+  );
   return { problems, warnings, commonName: summary?.commonName ?? "", fingerprint: summary?.fingerprint ?? "" };
 };
 
@@ -91,17 +107,23 @@ export const configProblems = (
 ): CertificateJudgement => {
   const problems: Problem[] = [];
   // tcp, http and https share one port space, udp has its own (contract 8.2).
-  const rival = balancerId === null ? undefined : configsOf(tx, balancerId).find(
-    (row) => row.id !== self?.id && row.port === settings.port && (row.protocol === "udp") === (settings.protocol === "udp"),
-  );
+  const rival =
+    balancerId === null
+      ? undefined
+      : configsOf(tx, balancerId).find(
+          (row) => row.id !== self?.id && row.port === settings.port && (row.protocol === "udp") === (settings.protocol === "udp"),
+        );
   if (rival) problems.push({ reason: `Config ${rival.id} of this balancer already has port ${settings.port}; it must be unique.`, field: "port" });
   problems.push(...protocolProblems(settings), ...checkProblems(settings));
-  const unchanged = self && self.sslCert === settings.sslCert && self.sslKey === settings.sslKey && (settings.protocol !== "https" || settings.sslCert !== null);
+  const unchanged =
+    self && self.sslCert === settings.sslCert && self.sslKey === settings.sslKey && (settings.protocol !== "https" || settings.sslCert !== null);
   const certificate = unchanged
     ? { problems: [], warnings: [], commonName: self.sslCommonname, fingerprint: self.sslFingerprint }
     : certificateJudgement(cloud, settings);
   return {
     ...certificate,
-    problems: [...problems, ...certificate.problems].map((problem) => (problem.field === undefined ? problem : { ...problem, field: `${at}${problem.field}` })),
+    problems: [...problems, ...certificate.problems].map((problem) =>
+      problem.field === undefined ? problem : { ...problem, field: `${at}${problem.field}` },
+    ),
   };
 };

@@ -6,7 +6,7 @@ import type { Cloud } from "../cloud.js";
 import { type EventRow, eventView } from "./event.js";
 import { eventFields } from "./fields.js";
 
-const valueOf = (row: EventRow, name: string): unknown => {
+const fieldValue = (row: EventRow, name: string): unknown => {
   if (name === "created") return wireTime(row.createdMs);
   if (name === "entity.id") return row.entity?.id;
   if (name === "entity.type") return eventView(row, 0).entity?.type;
@@ -25,7 +25,7 @@ export const eventRoutes = [
       rows: cloud.store.list("event").toReversed(),
       view: (row) => eventView(row, cloud.clock.now()),
       filterable: [...filterableNames(eventFields), "entity.id", "entity.type"],
-      valueOf,
+      fieldValue,
     }),
   }),
   route<Cloud, undefined>({

@@ -12,7 +12,9 @@ const RootPass = text(7, 128).refine(
   (value) => [/[a-z]/, /[A-Z]/, /[0-9]/, /[^a-zA-Z0-9]/].filter((kind) => kind.test(value)).length >= 2,
   "Too weak: use at least two of lower case, upper case, digits and other characters.",
 );
-const PublicKey = z.string().regex(/^(ssh-(rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+( [^\r\n]*)?\s*$/, "Must be a public key in OpenSSH form.");
+const PublicKey = z
+  .string()
+  .regex(/^(ssh-(rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+( [^\r\n]*)?\s*$/, "Must be a public key in OpenSSH form.");
 
 const Alerts = z.object({
   cpu: integer(0, 4800).optional(),
@@ -46,10 +48,7 @@ export const instanceFields = {
     "Backup window; recorded.",
   ),
   watchdogEnabled: field.write(z.boolean(), "Restart it after it died by itself."),
-  status: field.read(
-    z.enum(["running", "offline", "booting", "rebooting", "shutting_down", "provisioning", "deleting"]),
-    "What it does, measured.",
-  ),
+  status: field.read(z.enum(["running", "offline", "booting", "rebooting", "shutting_down", "provisioning", "deleting"]), "What it does, measured."),
   hypervisor: field.read(z.string(), "Always `kvm`, as clients expect; what really runs is at `/_backlot/instances/ID`."),
   created: field.read(z.string(), "UTC, `YYYY-MM-DDTHH:MM:SS`."),
   updated: field.read(z.string(), "UTC, `YYYY-MM-DDTHH:MM:SS`."),

@@ -58,7 +58,14 @@ export interface ObservedInstance {
 /** Contract 9.3, from what is wanted and what is. */
 export const instanceStatus = (row: InstanceRow, seen: ObservedInstance | undefined): string => {
   if (row.job) {
-    const words = { create: "provisioning", boot: "booting", reboot: "rebooting", shutdown: "shutting_down", delete: "deleting", watchdog: "booting" };
+    const words = {
+      create: "provisioning",
+      boot: "booting",
+      reboot: "rebooting",
+      shutdown: "shutting_down",
+      delete: "deleting",
+      watchdog: "booting",
+    };
     return words[row.job.verb];
   }
   return row.power === "on" && seen?.running === true ? "running" : "offline";

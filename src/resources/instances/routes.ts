@@ -22,7 +22,13 @@ const startJob = (tx: Tx, cloud: Cloud, row: InstanceRow, verb: Job["verb"], use
     status: "scheduled",
     username: username ?? null,
     ...(verb === "create" && row.image !== null
-      ? { secondary: { kind: "image" as const, id: row.image, label: cloud.catalogue.images.find((entry) => entry.id === row.image)?.label ?? row.image } }
+      ? {
+          secondary: {
+            kind: "image" as const,
+            id: row.image,
+            label: cloud.catalogue.images.find((entry) => entry.id === row.image)?.label ?? row.image,
+          },
+        }
       : {}),
   }),
 });
@@ -64,7 +70,9 @@ const createInstance = (tx: Tx, cloud: Cloud, body: InstanceCreate, rootPassHash
 };
 
 const definedOf = <T extends object>(value: T | undefined): Partial<{ [N in keyof T]: Exclude<T[N], undefined> }> =>
-  Object.fromEntries(Object.entries(value ?? {}).filter(([, member]) => member !== undefined)) as Partial<{ [N in keyof T]: Exclude<T[N], undefined> }>;
+  Object.fromEntries(Object.entries(value ?? {}).filter(([, member]) => member !== undefined)) as Partial<{
+    [N in keyof T]: Exclude<T[N], undefined>;
+  }>;
 
 const updateInstance = (tx: Tx, cloud: Cloud, row: InstanceRow, body: UpdateBody<typeof instanceFields>, username: string | undefined) => {
   refuse(labelProblems(tx, body.label, row.id));
@@ -114,7 +122,7 @@ export const instanceRoutes = [
       rows: cloud.store.list("instance"),
       view: (row) => instanceView(cloud, row),
       filterable: filterableNames(instanceFields),
-      valueOf: (row, name) => (name === "ipv4" ? addressesOf(cloud.store, row.id).map((entry) => entry.address) : row[name as keyof InstanceRow]),
+      fieldValue: (row, name) => (name === "ipv4" ? addressesOf(cloud.store, row.id).map((entry) => entry.address) : row[name as keyof InstanceRow]),
     }),
   }),
   route<Cloud, InstanceCreate>({

@@ -1,14 +1,14 @@
 import { notFound } from "../../kernel/fault.js";
 import { type CreateBody, createSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
-import { balancerEntity, type BalancerRow, requireBalancer } from "../balancers/balancer.js";
+import { type BalancerRow, balancerEntity, requireBalancer } from "../balancers/balancer.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { type ConfigRow, requireConfig } from "../configs/config.js";
 import { recordEvent } from "../events/event.js";
 import { refuse } from "../instances/rules.js";
 import { nodeFields } from "./fields.js";
 import { type NodeRow, nodesOf, nodeView } from "./node.js";
-import { nodeProblems, type NodeWanted } from "./rules.js";
+import { type NodeWanted, nodeProblems } from "./rules.js";
 
 const recordNodeEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: NodeRow, change: string, username: string | undefined): void => {
   const secondary = { kind: "node" as const, id: row.id, label: row.label, parentId: balancer.id };
@@ -16,7 +16,14 @@ const recordNodeEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: NodeR
 };
 
 /** Inserts a node that was found without problems. Contract 8.4: weight 50, mode accept. */
-export const insertNode = (tx: Tx, cloud: Cloud, balancer: BalancerRow, config: ConfigRow, wanted: NodeWanted, username: string | undefined): NodeRow => {
+export const insertNode = (
+  tx: Tx,
+  cloud: Cloud,
+  balancer: BalancerRow,
+  config: ConfigRow,
+  wanted: NodeWanted,
+  username: string | undefined,
+): NodeRow => {
   const row = tx.insert("node", {
     balancerId: balancer.id,
     configId: config.id,
@@ -54,7 +61,7 @@ export const nodeRoutes = [
       rows: nodesOf(cloud.store, place(cloud.store, params).config.id),
       view: (row) => nodeView(cloud.store, row),
       filterable: filterableNames(nodeFields),
-      valueOf: (row, name) => row[name as keyof NodeRow],
+      fieldValue: (row, name) => row[name as keyof NodeRow],
     }),
   }),
   route<Cloud, CreateBody<typeof nodeFields>>({

@@ -29,7 +29,8 @@ const addressProblem = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "settings">, re
   const pool = parseCidr(cloud.settings.privatePool);
   if (!pool || !contains(pool, parsed.host)) return `Must be a private address: it must begin with 192.168 and lie in ${cloud.settings.privatePool}.`;
   const holder = addressRow(tx, parsed.host);
-  if (holder && holder.region !== region) return `Belongs to an instance in ${holder.region}; the balancer is in ${region}, and the regions must be equal.`;
+  if (holder && holder.region !== region)
+    return `Belongs to an instance in ${holder.region}; the balancer is in ${region}, and the regions must be equal.`;
   return undefined;
 };
 

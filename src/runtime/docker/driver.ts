@@ -207,7 +207,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       const machines: Machine[] = [];
       for (let at = 0; at < containers.length; at += askedAtOnce) {
         const some = containers.slice(at, at + askedAtOnce);
-        const seenNow = await asking("read a container's state", () => Promise.all(some.map((one) => Promise.all([current(one), guestState(handle(one))]))));
+        const seenNow = await asking("read a container's state", () =>
+          Promise.all(some.map((one) => Promise.all([current(one), guestState(handle(one))]))),
+        );
         machines.push(...seenNow.map(([one, guest]) => machineOf(one, guest)));
       }
       return machines;
