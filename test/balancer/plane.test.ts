@@ -3,7 +3,7 @@ import { createServer as createTcp } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Worker } from "node:worker_threads";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { WebSocket, WebSocketServer } from "ws";
+import { type ClientOptions, WebSocket, WebSocketServer } from "ws";
 import { until } from "../support/until.js";
 import {
   applyOpen,
@@ -334,7 +334,7 @@ describe("WebSocket", () => {
     const plane = startPlane();
     const port = await applyOpen(plane, spec([node(1, await echoServer())], { protocol, tls: tls(one) }));
     const scheme = protocol === "http" ? "ws" : "wss";
-    const socket = new WebSocket(`${scheme}://127.0.0.1:${port}/chat`, { ca: one.cert, servername: "one.example" });
+    const socket = new WebSocket(`${scheme}://127.0.0.1:${port}/chat`, { ca: one.cert, servername: "one.example" } as ClientOptions);
     closeLater(() => socket.terminate());
     const heard: string[] = [];
     socket.on("message", (data) => heard.push(data.toString()));
