@@ -1,10 +1,10 @@
-import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import type { Disposable } from "../../kernel/closers.js";
 import { reasonOf } from "../../kernel/fault.js";
 import { guestState } from "./guest-files.js";
+import { jsonLines } from "./json-lines.js";
 import { labels } from "./labels.js";
 
 const tellingEvents = ["create", "start", "die", "oom", "pause", "unpause", "destroy"];
@@ -81,8 +81,7 @@ export const watchEngine = ({ docker, owner, hint, onProblem }: Watched): Dispos
     const stream = kept((await docker.getEvents({ filters, abortSignal: closing.signal } as Docker.GetEventsOptions)) as Readable);
     onConnected();
     await hintAll();
-    for await (const line of createInterface({ input: stream })) {
-      const event = JSON.parse(line) as EngineEvent;
+    for await (const event of jsonLines<EngineEvent>(stream)) {
       const attributes = event.Actor?.Attributes ?? {};
       const instance = Number(attributes[labels.instance]);
       if (closing.signal.aborted) return;

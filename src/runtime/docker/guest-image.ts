@@ -10,6 +10,7 @@ import { pack } from "tar-stream";
 import { Fault, reasonOf } from "../../kernel/fault.js";
 import { asking, type EngineConnection, engineFault, statusOf } from "./engine.js";
 import { guestRecipe, type ImageMap, type ImagePlan, imagePlan, recipeHash } from "./images.js";
+import { jsonLines } from "./json-lines.js";
 import { labels } from "./labels.js";
 import { turns } from "./turns.js";
 
@@ -45,9 +46,7 @@ interface ProgressLine {
 
 /** Reads the engine's lines of JSON to their end. The engine answers 200 first and fails later, inside this stream. */
 const follow = async (stream: NodeJS.ReadableStream, onLine: (line: ProgressLine) => void): Promise<void> => {
-  for await (const text of createInterface({ input: stream as Readable })) {
-    if (text.trim() === "") continue;
-    const line = JSON.parse(text) as ProgressLine;
+  for await (const line of jsonLines<ProgressLine>(stream)) {
     if (line.error) throw new Error(line.error.trim());
     onLine(line);
   }
