@@ -159,7 +159,9 @@ describe("the repaired http-proxy", () => {
     const backend = await rawBackend((socket) => socket.write("HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n"));
     const { port } = await inFront(backend.port);
     const client = await rawClient(port);
-    client.say(request("GET /ws", ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]));
+    client.say(
+      request("GET /ws", ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]),
+    );
     await until(client.gone);
     expect(client.heard.text).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/);
     expect(client.heard.text).toMatch(/\r\n\r\n2\r\nno\r\n0\r\n\r\n$/);
@@ -170,7 +172,8 @@ describe("the repaired http-proxy", () => {
   test("an accepted upgrade passes early bytes of both sides", async () => {
     const backend = await rawBackend((socket, said) => {
       if (said.endsWith("\r\n\r\n") || said.endsWith("early")) {
-        if (!said.includes("sent")) socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-More: 1\r\n\r\nnode-first");
+        if (!said.includes("sent"))
+          socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-More: 1\r\n\r\nnode-first");
       }
       if (said.endsWith("later")) socket.end("bye");
     });
@@ -193,7 +196,13 @@ describe("the repaired http-proxy", () => {
     });
     const { port } = await inFront(backend.port);
     const client = await rawClient(port);
-    client.say(request("POST /x", ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", "Content-Length: 5"], "hello"));
+    client.say(
+      request(
+        "POST /x",
+        ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", "Content-Length: 5"],
+        "hello",
+      ),
+    );
     await until(() => client.heard.text.endsWith("plain"));
     client.say(request("GET /y", ["Connection: Upgrade", "Upgrade: h2c"]));
     await until(() => client.heard.text.split("plain").length === 3);

@@ -1,5 +1,5 @@
-import { createServer } from "node:http";
 import { createHash, randomBytes } from "node:crypto";
+import { createServer } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import { until } from "../support/until.js";
 import { applyOpen, closeOpened, helloBackend, listen, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
@@ -49,7 +49,7 @@ describe("what is not forwarded", () => {
     const backend = await rawBackend((socket) => void setTimeout(() => socket.write(ok("first")), 50));
     const { port } = await inFront([backend.port]);
     const answer = await untilClosed(port, `${request("GET /first")}NONSENSE\r\n\r\n`);
-    expect(answer).toMatch(/^HTTP\/1\.1 200 OK[^]*first\s*HTTP\/1\.1 400 /);
+    expect(answer).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*first\s*HTTP\/1\.1 400 /);
   });
 
   test("a head that does not arrive in time is 408", async () => {
@@ -69,7 +69,14 @@ describe("what is passed on", () => {
     );
     const { port } = await inFront([backend.port]);
     const client = await rawClient(port);
-    const more = ["X-Forwarded-For: 9.9.9.9", "X-Forwarded-For: 8.8.8.8", "X-Forwarded-Proto: https", "X-Forwarded-Port: 1", "X-Twice: 1", "X-Twice: 2"];
+    const more = [
+      "X-Forwarded-For: 9.9.9.9",
+      "X-Forwarded-For: 8.8.8.8",
+      "X-Forwarded-Proto: https",
+      "X-Forwarded-Port: 1",
+      "X-Twice: 1",
+      "X-Twice: 2",
+    ];
     client.say(request("GET /", [...more, "Connection: X-Hop, Host, keep-alive", "X-Hop: 1", "Proxy-Connection: x", "TE: trailers"]));
     await until(() => client.heard.text.endsWith("hi"));
     const seen = backend.received[0] ?? "";
@@ -231,7 +238,7 @@ describe("nodes that cannot be had", () => {
     const client = await rawClient(port);
     client.say(request("GET /"));
     await until(() => client.heard.text.includes("refused the connection"));
-    expect(client.heard.text).toMatch(/^HTTP\/1\.1 503 [^]*X-Backlot-Reason: no-node-reached\r\n/);
+    expect(client.heard.text).toMatch(/^HTTP\/1\.1 503 [\s\S]*X-Backlot-Reason: no-node-reached\r\n/);
   });
 
   test("a node that says nothing is 504, and reported", async () => {
@@ -251,7 +258,7 @@ describe("nodes that cannot be had", () => {
 
   test("5xx answers are hints, except 501 and 505; without passive checks nothing is", async () => {
     const backend = await rawBackend((socket, said) => {
-      const status = /GET \/(\d+)(?![^]*GET)/.exec(said)?.[1];
+      const status = /GET \/(\d+)(?![\s\S]*GET)/.exec(said)?.[1];
       socket.write(`HTTP/1.1 ${status} X\r\nContent-Length: 0\r\n\r\n`);
     });
     const plane = startPlane();

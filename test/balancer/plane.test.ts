@@ -1,11 +1,25 @@
+import http, { createServer } from "node:http";
 import { createServer as createTcp } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Worker } from "node:worker_threads";
-import http, { createServer } from "node:http";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { until } from "../support/until.js";
-import { applyOpen, closeLater, closeOpened, helloBackend, listen, makePair, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
+import {
+  applyOpen,
+  closeLater,
+  closeOpened,
+  helloBackend,
+  listen,
+  makePair,
+  node,
+  ok,
+  rawBackend,
+  rawClient,
+  request,
+  spec,
+  startPlane,
+} from "./support.js";
 
 afterEach(closeOpened);
 
@@ -71,7 +85,10 @@ describe("a listener", () => {
     const port = await listen(holder);
     const plane = startPlane();
     const state = await plane.apply("config:1", spec([], { port }));
-    expect(state).toEqual({ status: "failed", reason: expect.stringMatching(new RegExp(`127.0.0.1:${port} is taken.*EADDRINUSE.*choose another port`)) });
+    expect(state).toEqual({
+      status: "failed",
+      reason: expect.stringMatching(new RegExp(`127.0.0.1:${port} is taken.*EADDRINUSE.*choose another port`)),
+    });
     if (process.platform === "linux") expect((state as { reason: string }).reason).toContain("by another listener of this process");
     await new Promise<void>((resolve) => holder.close(() => resolve()));
     expect(await plane.apply("config:1", spec([], { port }))).toEqual({ status: "open", address: "127.0.0.1", port });
@@ -150,7 +167,11 @@ describe("a listener", () => {
   test("orders about one key keep their order", async () => {
     const plane = startPlane();
     const port = await applyOpen(plane, spec([]));
-    const states = await Promise.all([plane.apply("config:1", undefined), plane.apply("config:1", spec([], { port })), plane.apply("config:1", undefined)]);
+    const states = await Promise.all([
+      plane.apply("config:1", undefined),
+      plane.apply("config:1", spec([], { port })),
+      plane.apply("config:1", undefined),
+    ]);
     expect(states.map((state) => state.status)).toEqual(["closed", "open", "closed"]);
     await free(port);
   });
@@ -183,7 +204,8 @@ describe("a listener", () => {
     let running = true;
     const changes = (async () => {
       let count = 0;
-      for (; running; count++) await applyOpen(plane, spec([all.slice(0, 1), all.slice(1), all, all.map((n) => ({ ...n, up: n.id === 2 }))][count % 4] ?? all));
+      for (; running; count++)
+        await applyOpen(plane, spec([all.slice(0, 1), all.slice(1), all, all.map((n) => ({ ...n, up: n.id === 2 }))][count % 4] ?? all));
       return count;
     })();
     await Promise.all(
@@ -212,7 +234,9 @@ describe("TLS", () => {
     const older = { maxVersion: "TLSv1.2", ciphers: "ECDHE-RSA-AES256-SHA384:@SECLEVEL=0" };
     expect((await secureClient(port, one, "one.example", { maxVersion: "TLSv1.2" })).socket.getProtocol()).toBe("TLSv1.2");
     await expect(secureClient(port, one, "one.example", older)).rejects.toThrow();
-    await expect(secureClient(port, one, "one.example", { minVersion: "TLSv1.1", maxVersion: "TLSv1.1", ciphers: "ALL:@SECLEVEL=0" })).rejects.toThrow();
+    await expect(
+      secureClient(port, one, "one.example", { minVersion: "TLSv1.1", maxVersion: "TLSv1.1", ciphers: "ALL:@SECLEVEL=0" }),
+    ).rejects.toThrow();
     await applyOpen(plane, spec([node(1, backend.port)], { protocol: "https", tls: tls(one, "legacy") }));
     expect((await secureClient(port, one, "one.example", older)).socket.getCipher().name).toBe("ECDHE-RSA-AES256-SHA384");
     const counters = (await plane.counters())["config:1"];
@@ -241,7 +265,10 @@ describe("TLS", () => {
     const [a, b] = [await helloBackend("a"), await helloBackend("b")];
     const plane = startPlane();
     const port = await applyOpen(plane, spec([node(1, a.port)], { protocol: "https", tls: tls(one) }));
-    for (const pair of [{ cert: one.cert, key: two.key }, { cert: "garbage", key: one.key }]) {
+    for (const pair of [
+      { cert: one.cert, key: two.key },
+      { cert: "garbage", key: one.key },
+    ]) {
       const state = await plane.apply("config:1", spec([node(2, b.port)], { protocol: "https", tls: tls(pair) }));
       expect(state).toEqual({ status: "failed", reason: expect.stringContaining("cannot be used") });
       expect(JSON.stringify(state)).not.toContain("PRIVATE");
@@ -250,7 +277,9 @@ describe("TLS", () => {
     const client = await secureClient(port, one, "one.example");
     client.say(request("GET /"));
     await until(() => client.heard().endsWith("b"));
-    expect(await plane.apply("config:2", spec([], { protocol: "https", tls: tls({ cert: one.cert, key: two.key }) }))).toMatchObject({ status: "failed" });
+    expect(await plane.apply("config:2", spec([], { protocol: "https", tls: tls({ cert: one.cert, key: two.key }) }))).toMatchObject({
+      status: "failed",
+    });
   });
 
   test("a client that leaves or lingers in the handshake does not hold the port", async () => {
@@ -415,7 +444,7 @@ describe("the worker thread", () => {
     const client = await rawClient(loose);
     client.say(request("GET /"));
     await until(() => client.heard.text.endsWith("hi"));
-    expect((await plane.counters())["loose"]?.requests).toBe(1);
+    expect((await plane.counters()).loose?.requests).toBe(1);
 
     const second = nextWorker();
     await (await first).terminate();
@@ -429,8 +458,18 @@ describe("the worker thread", () => {
       again.say(request("GET /"));
       await until(() => again.heard.text.endsWith("hi"));
     }
-    expect((await plane.counters())["loose"]?.requests).toBe(2);
+    expect((await plane.counters()).loose?.requests).toBe(2);
     expect(await applyOpen(plane, spec([node(1, backend.port)]), "loose")).toBe(loose);
     expect(problems).toHaveLength(1);
+  });
+
+  test("when it cannot be kept alive, whoever waits is told, and closing works", async () => {
+    const problems: string[] = [];
+    const plane = startPlane({ onProblem: (reason) => problems.push(reason) });
+    const kill = (worker: Worker) => void worker.terminate();
+    process.on("worker", kill);
+    closeLater(() => void process.removeListener("worker", kill));
+    expect(await plane.apply("a", spec([]))).toEqual({ status: "failed", reason: expect.stringContaining("cannot be kept alive") });
+    expect(problems.length).toBeGreaterThan(1);
   });
 });

@@ -1,7 +1,7 @@
-import { createServer, connect, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import forge from "node-forge";
 import { openPlane } from "#backlot/balancer/worker-host.js";
 import type { BalancerPlane, ListenerSpec, NodeSpec } from "../../src/balancer/plane.js";
-import forge from "node-forge";
 
 /** Everything a test opened, closed after it. */
 const opened: Array<() => Promise<void> | void> = [];
