@@ -8,8 +8,12 @@ const shared = {
   hookTimeout: 120_000,
 };
 
+// CI sums the suites up; config/ stays the only reader of the product's own environment.
+const report = process.env.BACKLOT_CI_REPORT;
+
 export default defineConfig({
   test: {
+    ...(report === undefined ? {} : { reporters: ["default", ["json", { outputFile: report }]] }),
     projects: [
       { test: { ...shared, name: "fast", include: ["test/{unit,contract,api,balancer}/**/*.test.ts"] } },
       // Engine and whole-program tests share the machine's ports and networks, so they take turns.

@@ -94,6 +94,15 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
     deadlines.stop();
     res.removeListener("close", clientLeft);
   };
+  /** The node may have answered without reading the whole body: what is left is read and dropped, so that the client can go on. */
+  const letGo = () => {
+    const drop = () => {
+      req.unpipe(upstream);
+      req.resume();
+    };
+    if (upstream.destroyed) drop();
+    else upstream.once("close", drop);
+  };
   const fail = (error: unknown) => {
     if (state === "settled" || state === "answered") return;
     const code = codeOf(error);
@@ -129,11 +138,7 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
       relayAnswer(req, res, answer, attempt.setCookie, (cut) => {
         if (state === "settled") return;
         finish();
-        // The node may have answered without reading the whole body; what is left of it belongs to nobody.
-        if (body && !req.complete && upstream.destroyed) {
-          req.unpipe(upstream);
-          req.resume();
-        }
+        if (body && !req.complete) letGo();
         attempt.settle(cut === undefined ? { kind: "done" } : { kind: "cut", reason: cut });
       });
       attempt.answered(answer.statusCode ?? 0);

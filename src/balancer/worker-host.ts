@@ -19,6 +19,8 @@ interface Pending {
 }
 
 const SHORT_LIFE_MS = 5_000;
+/** After so many short lives in a row whoever waits is told that it does not work. */
+const PATIENCE = 3;
 const RESTART_AFTER_MS = [0, 100, 500, 2_000, 5_000] as const;
 
 const sum = (a: ListenerCounters | undefined, b: ListenerCounters): ListenerCounters => ({
@@ -55,6 +57,13 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
     pending.delete(message.id);
   };
 
+  const giveUpPending = (reason: string): void => {
+    for (const [id, { order, resolve }] of pending) {
+      resolve(order.kind === "apply" ? { kind: "state", id, state: { status: "failed", reason } } : { kind: "closed", id });
+    }
+    pending.clear();
+  };
+
   const lost = (reason: string, bornMs: number): void => {
     worker = undefined;
     for (const [key, counters] of Object.entries(present)) past.set(key, sum(past.get(key), counters));
@@ -66,13 +75,14 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
       return;
     }
     options.onProblem?.(`The balancer's worker thread was lost (${reason}); its connections are cut and its listeners are opened again.`);
+    if (shortLives >= PATIENCE) giveUpPending(`The balancer's worker thread cannot be kept alive: ${reason}.`);
     restart = setTimeout(start, RESTART_AFTER_MS[Math.min(shortLives, RESTART_AFTER_MS.length - 1)]);
   };
 
   const start = (): Worker => {
     restart = undefined;
     const bornMs = performance.now();
-    const thread = new Worker(new URL("./worker.js", import.meta.url), { workerData: settings });
+    const thread = new Worker(new URL("./worker.js", import.meta.url), { workerData: settings, execArgv: [] }); // flags such as --input-type end a worker at once
     let reason = "it ended";
     worker = thread;
     thread.on("message", receive);

@@ -1,8 +1,10 @@
+import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { createServer } from "node:http";
+import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { until } from "../support/until.js";
-import { applyOpen, closeOpened, helloBackend, listen, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
+import { applyOpen, closeLater, closeOpened, helloBackend, listen, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
 
 afterEach(closeOpened);
 
@@ -152,6 +154,23 @@ describe("what is passed on", () => {
     expect(client.gone()).toBe(false);
   });
 
+  test("a node that answers before it has read the body and hangs up does not spoil the connection", async () => {
+    const backend = await rawBackend((socket, said) => {
+      if (said.startsWith("POST")) socket.end("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig");
+      else socket.write(ok("next"));
+    });
+    const { port } = await inFront([backend.port]);
+    const client = await rawClient(port);
+    const half = "x".repeat(4_000_000);
+    client.say(request("POST /", [`Content-Length: ${2 * half.length}`]));
+    client.say(half);
+    await until(() => client.heard.text.endsWith("big"));
+    client.say(half);
+    client.say(request("GET /"));
+    await until(() => client.heard.text.endsWith("next"));
+    expect(client.heard.text).toMatch(/^HTTP\/1\.1 413 Too Large\r\n/);
+  });
+
   test("big bodies both ways arrive whole, and neither is held in memory when the other side is slow", async () => {
     const size = 64 * 1024 * 1024;
     const block = randomBytes(1024 * 1024);
@@ -239,6 +258,29 @@ describe("nodes that cannot be had", () => {
     client.say(request("GET /"));
     await until(() => client.heard.text.includes("refused the connection"));
     expect(client.heard.text).toMatch(/^HTTP\/1\.1 503 [\s\S]*X-Backlot-Reason: no-node-reached\r\n/);
+  });
+
+  test("a node that never accepts is passed over", async () => {
+    // A stopped process with a full backlog: the kernel answers no further connection.
+    const script = "const s=require('net').createServer();s.listen({port:0,host:'127.0.0.1',backlog:1},()=>console.log(s.address().port))";
+    const child = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+    closeLater(() => void child.kill("SIGKILL"));
+    const deaf = Number(await new Promise<string>((resolve) => child.stdout.once("data", (chunk) => resolve(String(chunk)))));
+    child.kill("SIGSTOP");
+    for (let count = 0; count < 4; count++) {
+      const socket = connect(deaf, "127.0.0.1").on("error", () => undefined);
+      closeLater(() => void socket.destroy());
+    }
+    const backend = await helloBackend("hi");
+    const plane = startPlane({ limits: { connectMs: 200 } });
+    const hints: string[] = [];
+    plane.watch((_key, id, reason) => hints.push(`${id} ${reason}`));
+    const port = await applyOpen(plane, spec([node(1, deaf), node(2, backend.port)]));
+    const client = await rawClient(port);
+    client.say(request("GET /"));
+    await until(() => client.heard.text.endsWith("hi"));
+    await until(() => hints.length > 0);
+    expect(hints).toEqual(["1 did not accept a connection within 200 ms"]);
   });
 
   test("a node that says nothing is 504, and reported", async () => {

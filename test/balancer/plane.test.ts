@@ -462,4 +462,14 @@ describe("the worker thread", () => {
     expect(await applyOpen(plane, spec([node(1, backend.port)]), "loose")).toBe(loose);
     expect(problems).toHaveLength(1);
   });
+
+  test("when it cannot be kept alive, whoever waits is told, and closing works", async () => {
+    const problems: string[] = [];
+    const plane = startPlane({ onProblem: (reason) => problems.push(reason) });
+    const kill = (worker: Worker) => void worker.terminate();
+    process.on("worker", kill);
+    closeLater(() => void process.removeListener("worker", kill));
+    expect(await plane.apply("a", spec([]))).toEqual({ status: "failed", reason: expect.stringContaining("cannot be kept alive") });
+    expect(problems.length).toBeGreaterThan(1);
+  });
 });
