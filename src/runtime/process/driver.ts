@@ -23,6 +23,8 @@ export interface ProcessDriverOptions {
   publicPool: string;
   /** Also run deploy scripts that Backlot does not ship, on this host and as this user. */
   allowHostScripts: boolean;
+  /** How long the processes of a machine that is shut down have after SIGTERM; 5,000 by default. */
+  graceMs?: number;
   /** Told of what went wrong outside a call. */
   onProblem?(reason: string): void;
 }
@@ -58,20 +60,21 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
 
   /** A machine whose leader is gone is dead: what it left behind must not go on answering. */
   const clearDebris = async (instance: number): Promise<void> => {
-    if (!leaderOf({ disk: undefined, processes: processesOf(ofInstance(instance)) })) await haltMachine(ofInstance(instance), { graceful: false });
+    if (!leaderOf({ disk: undefined, processes: processesOf(ofInstance(instance)) })) await haltMachine(ofInstance(instance), { graceMs: 0 });
   };
   const deathWatch = deaths((instance) => {
     inTurn(instance, () => clearDebris(instance)).catch((error) => options.onProblem?.(reasonOf(error)));
   });
+
+  const awaitScriptEnd = (instance: number, leader: MarkedProcess): void =>
+    deathWatch.awaitScript(instance, async () => !isStillThere(leader) || (await readDisk(folderOf(instance)))?.script?.exitCode !== undefined);
 
   /** Whatever is seen running is watched from then on. */
   const notice = (instance: number, remains: Remains): Machine => {
     const view = machineView(instance, remains);
     const leader = leaderOf(remains);
     if (leader) deathWatch.adopt(instance, leader);
-    if (leader && view.script?.exitCode === null) {
-      deathWatch.awaitScript(instance, async () => !isStillThere(leader) || (await readDisk(folderOf(instance)))?.script?.exitCode !== undefined);
-    }
+    if (leader && view.script?.exitCode === null) awaitScriptEnd(instance, leader);
     return view;
   };
   const look = async (instance: number): Promise<Remains> => ({
@@ -117,7 +120,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   };
 
   const stop = async (instance: number): Promise<void> => {
-    await haltMachine(ofInstance(instance), { graceful: true });
+    await haltMachine(ofInstance(instance), { graceMs: options.graceMs ?? 5_000 });
     await closeScript(folderOf(instance));
   };
 
@@ -133,8 +136,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     if (steps.create) await createDisk(folderOf(spec.instance), owner, spec, refusal(spec));
     signal?.throwIfAborted();
     if (steps.start) await start(spec, bindAddresses);
-    const machine = notice(spec.instance, await look(spec.instance));
-    if (steps.start && !machine.running) {
+    const after = await look(spec.instance);
+    const machine = notice(spec.instance, after);
+    const leader = leaderOf(after);
+    // A quick script has ended by now: that is news too.
+    if (steps.start && spec.script && leader) awaitScriptEnd(spec.instance, leader);
+    if (steps.start && !leader) {
       throw new Fault("unavailable", [
         { reason: `Instance ${spec.instance} died as soon as it was started. Its boot log is in ${folderOf(spec.instance)}.` },
       ]);
@@ -164,10 +171,10 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     ensure: (spec, signal) => inTurn(spec.instance, () => ensure(spec, signal)),
     remove: (instance) =>
       inTurn(instance, async () => {
-        await haltMachine(ofInstance(instance), { graceful: false });
+        await haltMachine(ofInstance(instance), { graceMs: 0 });
         await removeDisk(folderOf(instance));
       }),
-    kill: (instance) => inTurn(instance, () => haltMachine(ofInstance(instance), { graceful: false })),
+    kill: (instance) => inTurn(instance, () => haltMachine(ofInstance(instance), { graceMs: 0 })),
     log: (instance) => readLog(folderOf(instance)),
     dial: (address, port) => {
       const host = loopback(address);

@@ -2,8 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Fault } from "../../kernel/fault.js";
 import { isLeader, type MarkedProcess, markedProcesses, signalProcess } from "./table.js";
 
-/** How long a stopped machine's processes have after SIGTERM, and how long the kernel has after SIGKILL. */
-const graceMs = 5_000;
+/** How long the kernel has after SIGKILL. */
 const killMs = 5_000;
 const lookAgainMs = 5;
 
@@ -15,9 +14,9 @@ export interface MachineName {
 export const processesOf = ({ owner, instance }: MachineName): MarkedProcess[] =>
   markedProcesses().filter(({ marker }) => marker.owner === owner && marker.instance === instance);
 
-/** Ends a machine and waits until nothing of it is left. `graceful`: SIGTERM first, to all but the machine itself, which keeps its log. */
-export const haltMachine = async (name: MachineName, { graceful }: { graceful: boolean }): Promise<void> => {
-  if (graceful) await askToEnd(name);
+/** Ends a machine and waits until nothing of it is left. With `graceMs` > 0 SIGTERM comes first, to all but the machine itself, which keeps its log. */
+export const haltMachine = async (name: MachineName, { graceMs }: { graceMs: number }): Promise<void> => {
+  if (graceMs > 0) await askToEnd(name, graceMs);
   const deadline = Date.now() + killMs;
   // A process is invisible for an instant while it executes another program: only two empty looks in a row count.
   for (let emptyLooks = 0; emptyLooks < 2; ) {
@@ -36,7 +35,7 @@ export const haltMachine = async (name: MachineName, { graceful }: { graceful: b
   }
 };
 
-const askToEnd = async (name: MachineName): Promise<void> => {
+const askToEnd = async (name: MachineName, graceMs: number): Promise<void> => {
   const deadline = Date.now() + graceMs;
   const asked = new Set<string>();
   for (;;) {

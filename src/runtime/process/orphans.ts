@@ -32,7 +32,7 @@ export const orphans = async (isOrphan: (candidate: OrphanCandidate) => boolean 
 
 /** Ends an orphan's processes, waits until they are gone, and removes its disk if that is still its own. */
 export const removeOrphan = async ({ owner, stateFolder, instance }: OrphanCandidate): Promise<void> => {
-  await haltMachine({ owner, instance }, { graceful: false });
+  await haltMachine({ owner, instance }, { graceMs: 0 });
   const folder = diskFolder(stateFolder, instance);
   if ((await readDisk(folder))?.owner === owner) await removeDisk(folder);
 };
