@@ -67,19 +67,17 @@ const readSegment = async (disk: Disk, path: string, first: number): Promise<Seg
   }
 };
 
-/** Applies one journal file's commits after `document.sequence`; those up to it are in the document already. */
-const replayed = (document: StateDocument, segment: Segment, path: string): StateDocument => {
-  const fresh = segment.commits.filter((commit) => commit.sequence > document.sequence);
-  if (fresh.length === 0) return document;
-  if (segment.header?.schemaVersion !== document.schemaVersion) {
+const replayed = (document: StateDocument, { header, commits }: Segment, path: string): StateDocument => {
+  if (commits.length === 0) return document;
+  if (header?.schemaVersion !== document.schemaVersion) {
     throw cannotStart(`The journal ${path} is older than the state file beside it (another schema version); put back the state file it belongs to.`);
   }
   const tables = tablesOf(
     document,
-    fresh.flatMap((commit) => commit.changes.map(([kind]) => kind)),
+    commits.flatMap((commit) => commit.changes.map(([kind]) => kind)),
   );
   let sequence = document.sequence;
-  for (const commit of fresh) {
+  for (const commit of commits) {
     for (const [kind, id, row] of commit.changes) tables.of(kind).put(id, row ?? undefined);
     sequence = commit.sequence;
   }
@@ -88,7 +86,7 @@ const replayed = (document: StateDocument, segment: Segment, path: string): Stat
 
 /**
  * Snapshot + journal = the state. The journal is a chain of files, each named after the first commit it can hold; a new one is begun before each
- * snapshot, so a snapshot of commit S is followed by the file that begins at S + 1 or, when that snapshot was hand-restored, by an older one.
+ * snapshot, so a snapshot of commit S, the previous one too, is followed by the file that begins at S + 1. Older files are not looked at.
  * Throws `Fault("startup")` naming the file, the cause and the way back for anything but a torn end of the last file.
  */
 export const recovered = async (disk: Disk, folder: string, snapshot: StateDocument, schema: Schema): Promise<Recovered> => {
@@ -97,7 +95,7 @@ export const recovered = async (disk: Disk, folder: string, snapshot: StateDocum
   if (writtenVersion > schema.version) migrated(snapshot, writtenVersion, schema, path);
   let document = snapshot;
   const firsts = await journalFirsts(disk, folder);
-  const start = firsts.findLastIndex((first) => first <= snapshot.sequence + 1);
+  const start = firsts.indexOf(snapshot.sequence + 1);
   const missing = (first: number) =>
     cannotStart(
       `The journal ${journalPath(folder, first)} is missing; put it back, or make an empty file of that name to go on without its changes.`,
@@ -105,6 +103,7 @@ export const recovered = async (disk: Disk, folder: string, snapshot: StateDocum
   if (start === -1) throw missing(snapshot.sequence + 1);
   let journalBytes = 0;
   let last = { first: 0, goodLength: 0, tornLength: 0 };
+  let end = snapshot.sequence + 1;
   for (const [index, first] of [...firsts.entries()].slice(start)) {
     const file = journalPath(folder, first);
     const segment = await readSegment(disk, file, first);
@@ -118,13 +117,14 @@ export const recovered = async (disk: Disk, folder: string, snapshot: StateDocum
     if (segment.header !== undefined && segment.header.owner !== snapshot.owner) {
       throw cannotStart(`The journal ${file} belongs to another state than ${path}; put back the one that belongs to it.`);
     }
+    // Begun for a snapshot when the disk failed: the file before it stayed in use.
+    if (first < end && segment.commits.length === 0) continue;
+    if (first !== end) throw missing(end);
     const version = segment.header?.schemaVersion ?? document.schemaVersion;
     // A file of a newer schema begins where the migration was made.
     if (version > document.schemaVersion) document = migrated(document, version, schema, file);
     document = replayed(document, segment, file);
-    const end = first + segment.commits.length;
-    const next = firsts[index + 1] ?? Math.max(end, snapshot.sequence + 1);
-    if (next !== end) throw missing(end);
+    end = first + segment.commits.length;
     last = { first, goodLength: segment.goodLength, tornLength: segment.tornLength };
     journalBytes += segment.goodLength;
   }
