@@ -114,7 +114,11 @@ test("on a full disk commits are refused with cause and remedy, nothing of them 
     );
   expect(first).toEqual({ round: 1, refused: refused(1), seen: [], journal: { lines: 0, whole: true } });
   expect(second).toEqual({ round: 2, refused: refused(2), seen: ["free-1"], journal: { lines: 1, whole: true } });
-  expect((first as unknown as { refused: { message: string }[] }).refused[0]?.message).toMatch(
+<<<<<<< HEAD
+  expect((first as unknown as message: string [] ).refused[0]?.message).toMatch(
+=======
+  expect((first as message: string [] ).refused[0]?.message).toMatch(
+>>>>>>> store
     /^The change was not saved because \/.*\/journal\.1\.jsonl cannot be written \(ENOSPC: .*\); free some space on that disk and try again\.$/,
   );
   expect(closing).toMatchObject({ problem: expect.stringMatching(/state\.json was not renewed \(ENOSPC.*the journal has every change/) });
@@ -216,6 +220,32 @@ test("one failing call anywhere: what was acknowledged is there, what was refuse
   });
 });
 
+<<<<<<< HEAD
+=======
+test("a journal file begun in vain does not stand in the way of the one that stayed in use", async () => {
+  const folder = tempFolder();
+  let failures = 0;
+  const disk = watchedDisk((call, about) => {
+    if (call !== "sync" || about !== folder || !existsSync(join(folder, "journal.4.jsonl"))) return;
+    failures += 1;
+    throw Object.assign(new Error("EIO: cannot sync the folder"), { code: "EIO" });
+  });
+  const store = await open(folder, { disk, snapshotAfterBytes: 3_000 });
+  for (const label of ["a", "b", "c"]) await store.commit((tx) => tx.insert("thing", { label, text: "x".repeat(1_000) }));
+  await add(store, "d");
+  expect(failures).toBe(1);
+  expect(readdirSync(folder).sort()).toEqual(["journal.1.jsonl", "journal.4.jsonl", "state.json"]);
+  const copy = tempFolder();
+  mkdirSync(copy);
+  for (const name of readdirSync(folder)) copyFileSync(join(folder, name), join(copy, name));
+  const again = await open(copy);
+  expect(labels(again)).toEqual(["a", "b", "c", "d"]);
+  await add(again, "e");
+  await again.close();
+  expect(labels(await open(copy))).toEqual(["a", "b", "c", "d", "e"]);
+});
+
+>>>>>>> store
 test("a commit is written, then synced, then acknowledged", async () => {
   const calls: string[] = [];
   const store = await open(tempFolder(), { disk: watchedDisk((call) => calls.push(call)) });
