@@ -114,11 +114,7 @@ test("on a full disk commits are refused with cause and remedy, nothing of them 
     );
   expect(first).toEqual({ round: 1, refused: refused(1), seen: [], journal: { lines: 0, whole: true } });
   expect(second).toEqual({ round: 2, refused: refused(2), seen: ["free-1"], journal: { lines: 1, whole: true } });
-<<<<<<< HEAD
-  expect((first as unknown as message: string [] ).refused[0]?.message).toMatch(
-=======
-  expect((first as message: string [] ).refused[0]?.message).toMatch(
->>>>>>> store
+  expect((first as unknown as { refused: { message: string }[] }).refused[0]?.message).toMatch(
     /^The change was not saved because \/.*\/journal\.1\.jsonl cannot be written \(ENOSPC: .*\); free some space on that disk and try again\.$/,
   );
   expect(closing).toMatchObject({ problem: expect.stringMatching(/state\.json was not renewed \(ENOSPC.*the journal has every change/) });
@@ -220,8 +216,6 @@ test("one failing call anywhere: what was acknowledged is there, what was refuse
   });
 });
 
-<<<<<<< HEAD
-=======
 test("a journal file begun in vain does not stand in the way of the one that stayed in use", async () => {
   const folder = tempFolder();
   let failures = 0;
@@ -245,7 +239,6 @@ test("a journal file begun in vain does not stand in the way of the one that sta
   expect(labels(await open(copy))).toEqual(["a", "b", "c", "d", "e"]);
 });
 
->>>>>>> store
 test("a commit is written, then synced, then acknowledged", async () => {
   const calls: string[] = [];
   const store = await open(tempFolder(), { disk: watchedDisk((call) => calls.push(call)) });
