@@ -188,6 +188,24 @@ describeDocker("machines on a Docker engine", () => {
     expect(text).toContain("BACKLOT_LABEL='test-1'");
   });
 
+  it("hints when a deploy script ends, and says its exit code from then on", async () => {
+    const hints: number[] = [];
+    const watch = plot.driver.watch((instance) => hints.push(instance));
+    try {
+      const text = "#!/bin/sh\necho begun\nwhile ! [ -e /tmp/go ]; do sleep 0.05; done\nexit 5\n";
+      await plot.driver.ensure(plot.spec({ instance: 4, script: { id: 1, text, data: {}, shipped: false } }));
+      await until(async () => (await plot.driver.log(4)).includes("begun"));
+      await until(() => hints.includes(4));
+      hints.length = 0;
+      await run((await inspected(4)).container, ["touch", "/tmp/go"]);
+      await until(() => hints.includes(4), { what: "the hint of the script's end" });
+      expect((await plot.driver.list()).find(({ instance }) => instance === 4)?.script).toEqual({ exitCode: 5 });
+    } finally {
+      await watch.close();
+      await plot.driver.remove(4);
+    }
+  });
+
   it("stops within the engine's patience and by SIGTERM, not by force", async () => {
     await plot.driver.ensure(plot.spec({ instance: 2, region: "eu-west", privateAddresses: [], running: false }));
     expect((await inspected(2)).info.State).toMatchObject({ Running: false, ExitCode: 0 });
