@@ -1,12 +1,24 @@
 import { defineConfig } from "vitest/config";
 
 // Tests run what ships: `#backlot/…` is the built `dist/`, loaded by Node itself, worker thread included.
+const shared = {
+  server: { deps: { external: [/\/dist\//] } },
+  retry: 0,
+  testTimeout: 60_000,
+  hookTimeout: 120_000,
+};
+
+// CI sums the suites up; config/ stays the only reader of the product's own environment.
+const report = process.env.BACKLOT_CI_REPORT;
+
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
-    server: { deps: { external: [/\/dist\//] } },
-    retry: 0,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    ...(report === undefined ? {} : { reporters: ["default", ["json", { outputFile: report }]] }),
+    projects: [
+      { test: { ...shared, name: "fast", include: ["test/{unit,contract,api,balancer}/**/*.test.ts"] } },
+      // Engine and whole-program tests share the machine's ports and networks, so they take turns.
+      { test: { ...shared, name: "docker", include: ["test/docker/**/*.test.ts"], fileParallelism: false } },
+      { test: { ...shared, name: "e2e", include: ["test/e2e/**/*.test.ts"], fileParallelism: false } },
+    ],
   },
 });

@@ -1,0 +1,68 @@
+import { type ServerResponse, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Refusal } from "./headers.js";
+
+/**
+ * The answers of the balancer itself, in `X-Backlot-Reason` and as a sentence in a small text page:
+ * `no-node-up` (503), `no-node-reached` (503: all usable nodes refused or did not accept in time), `node-broke-off` (502), `node-malformed`
+ * (502), `node-timed-out` (504), `bad-request` (400), `version` (505), `transfer-encoding`, `connect` (501), `expectation` (417),
+ * `too-large` (431, 413), `too-slow` (408).
+ */
+export const REASON_FIELD = "X-Backlot-Reason";
+
+const page = (refusal: Refusal): string => `${refusal.status} ${STATUS_CODES[refusal.status] ?? ""}\n${refusal.sentence}\n`;
+
+/** Answers a request that no node has answered. `close` when the rest of its body cannot be trusted. */
+export const answerRefusal = (res: ServerResponse, refusal: Refusal, close: boolean): void => {
+  if (res.headersSent || res.destroyed) return;
+  const text = page(refusal);
+  const headers = ["Content-Type", "text/plain; charset=utf-8", "Content-Length", String(Buffer.byteLength(text)), "Cache-Control", "no-store"];
+  headers.push(REASON_FIELD, refusal.token);
+  if (close) headers.push("Connection", "close");
+  res.writeHead(refusal.status, headers);
+  res.end(text);
+};
+
+/** The same for bytes that never became a request: there is no ServerResponse to use. */
+export const rawRefusal = (refusal: Refusal): string => {
+  const text = page(refusal);
+  return [
+    `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status] ?? ""}`,
+    "Content-Type: text/plain; charset=utf-8",
+    `Content-Length: ${Buffer.byteLength(text)}`,
+    `${REASON_FIELD}: ${refusal.token}`,
+    "Connection: close",
+    "",
+    text,
+  ].join("\r\n");
+};
+
+/** Writes the last bytes of a connection and reads on for a moment, so that a reset does not overtake them. */
+export const sayLast = (socket: Duplex, text: string): void => {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const timer = setTimeout(() => socket.destroy(), 1_000);
+  socket.once("close", () => clearTimeout(timer));
+  socket.once("end", () => socket.destroy());
+  socket.resume();
+  socket.end(text, "latin1");
+};
+
+/** What Node's parser refused, in words. `undefined`: there is nobody to tell. */
+export const parserRefusal = (code: string | undefined): Refusal | undefined => {
+  switch (code) {
+    case "ECONNRESET":
+    case "EPIPE":
+      return undefined;
+    case "HPE_HEADER_OVERFLOW":
+      return { status: 431, token: "too-large", sentence: "The request head is too large." };
+    case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
+      return { status: 413, token: "too-large", sentence: "The chunk extensions are too large." };
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return { status: 408, token: "too-slow", sentence: "The request head did not arrive in time." };
+    default:
+      return { status: 400, token: "bad-request", sentence: `This is not an HTTP/1.1 request${code?.startsWith("HPE_") ? ` (${code})` : ""}.` };
+  }
+};

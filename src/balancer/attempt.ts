@@ -1,0 +1,50 @@
+import type { Agent } from "node:http";
+import type { Arrival } from "./headers.js";
+import type { Limits } from "./limits.js";
+import type { NodeSpec } from "./plane.js";
+
+/** How one try to have a node answer a request ended. */
+export type Outcome =
+  | { kind: "done" }
+  /** Nothing was sent: another node may be asked. */
+  | { kind: "unreached"; reason: string }
+  /** The node has or may have seen the request; the client has seen nothing. */
+  | { kind: "broken"; status: 502 | 504; token: string; reason: string }
+  /** The answer had begun; the client's connection was cut so that it can tell. */
+  | { kind: "cut"; reason: string }
+  /** The client left. */
+  | { kind: "gone" };
+
+/** Connections to nodes: `kept` are reused, `fresh` never. */
+export interface Agents {
+  kept: Agent;
+  fresh: Agent;
+}
+
+/** One try: rides in http-proxy's options to our passes. */
+export interface Attempt {
+  node: NodeSpec;
+  arrival: Arrival;
+  setCookie: string | undefined;
+  agents: Agents;
+  limits: Limits;
+  /** The status of the node's answer, as soon as it is known. */
+  answered(status: number): void;
+  /** Called exactly once. */
+  settle(outcome: Outcome): void;
+}
+
+/** A failed connect in words; `undefined` when the error is not about connecting. */
+export const connectReason = (code: string | undefined): string => {
+  switch (code) {
+    case "ECONNREFUSED":
+      return "refused the connection";
+    case "EHOSTUNREACH":
+    case "ENETUNREACH":
+      return "is not reachable";
+    default:
+      return `did not accept a connection${code === undefined ? "" : ` (${code})`}`;
+  }
+};
+
+export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;

@@ -1,0 +1,152 @@
+import { createServer, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer, type SecureContextOptions, type Server as TlsServer } from "node:tls";
+import { createFront, type Front } from "./front.js";
+import type { Limits } from "./limits.js";
+import type { ListenerSpec } from "./plane.js";
+import type { Service } from "./service.js";
+
+export type Protocol = ListenerSpec["protocol"];
+
+/** Counted over the whole life of a listener, doors that came and went included. */
+export interface Tally {
+  connections: number;
+  requests: number;
+  bytesIn: number;
+  bytesOut: number;
+}
+
+interface DoorOptions {
+  address: string;
+  port: number;
+  service: Service;
+  limits: Limits;
+  tally: Tally;
+}
+
+const peerOf = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort}`;
+
+/**
+ * One listening socket. What it speaks can change while it listens: a new connection is handed to plain HTTP, TLS or a tunnel as the protocol
+ * says at that moment, so neither a switch nor a new certificate touches the port.
+ */
+export class Door {
+  protocol: Protocol = "http";
+  readonly #server: Server;
+  readonly #front: Front;
+  readonly #sockets = new Set<Socket>();
+  /** In the middle of a TLS handshake, by the client's address and port: TLS does not say which socket a secure one came from. */
+  readonly #handshakes = new Map<string, Socket>();
+  #tls: TlsServer | undefined;
+  #closed: Promise<void> | undefined;
+
+  private constructor(
+    readonly options: DoorOptions,
+    protocol: Protocol,
+    tls: SecureContextOptions | undefined,
+  ) {
+    const { service, limits, tally } = options;
+    this.#front = createFront({ service, limits, counted: () => tally.requests++ });
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }, (socket) =>
+      this.#accept(socket),
+    );
+    this.speak(protocol, tls);
+  }
+
+  /** @throws the socket's error (`EACCES`, `EADDRINUSE`, `EADDRNOTAVAIL` …) or OpenSSL's. */
+  static async open(options: DoorOptions, protocol: Protocol, tls: SecureContextOptions | undefined): Promise<Door> {
+    const door = new Door(options, protocol, tls);
+    await new Promise<void>((resolve, reject) => {
+      door.#server.once("error", reject);
+      door.#server.listen({ host: options.address, port: options.port, backlog: 1024, exclusive: true }, () => {
+        door.#server.removeListener("error", reject);
+        door.#server.on("error", () => undefined); // accept errors (EMFILE): the next accept may work
+        resolve();
+      });
+    }).catch((error) => {
+      door.#front.close();
+      throw error;
+    });
+    return door;
+  }
+
+  /** The port it really listens on. */
+  get port(): number {
+    const address = this.#server.address();
+    return typeof address === "object" && address !== null ? address.port : this.options.port;
+  }
+
+  /** Bytes of connections that are still open, not yet in the tally. */
+  get openBytes(): { bytesIn: number; bytesOut: number } {
+    let bytesIn = 0;
+    let bytesOut = 0;
+    for (const socket of this.#sockets) {
+      bytesIn += socket.bytesRead;
+      bytesOut += socket.bytesWritten;
+    }
+    return { bytesIn, bytesOut };
+  }
+
+  /** New connections speak this from now on. @throws OpenSSL's error when the pair cannot be used; nothing has changed then. */
+  speak(protocol: Protocol, tls: SecureContextOptions | undefined): void {
+    if (tls && this.#tls) this.#tls.setSecureContext(tls);
+    else if (tls) this.#tls = this.#createTls(tls);
+    if (this.protocol !== protocol) this.#front.retire();
+    this.protocol = protocol;
+  }
+
+  #createTls(options: SecureContextOptions): TlsServer {
+    const server = createTlsServer({ ...options, ALPNProtocols: ["http/1.1"], handshakeTimeout: 30_000 }, (socket) => {
+      this.#handshakes.delete(peerOf(socket));
+      socket.allowHalfOpen = true;
+      this.#front.serve(socket);
+    });
+    server.on("tlsClientError", (_error, socket) => socket.destroy());
+    return server;
+  }
+
+  #accept(socket: Socket): void {
+    const { tally, service } = this.options;
+    if (this.#closed) {
+      socket.destroy();
+      return;
+    }
+    tally.connections++;
+    this.#sockets.add(socket);
+    socket.on("error", () => undefined); // its "close" follows, and that is what everybody here listens to
+    socket.once("close", () => {
+      this.#sockets.delete(socket);
+      tally.bytesIn += socket.bytesRead;
+      tally.bytesOut += socket.bytesWritten;
+    });
+    if (this.protocol === "tcp") service.tunnel(socket);
+    else if (this.protocol === "http") this.#front.serve(socket);
+    else this.#shakeHands(socket);
+  }
+
+  #shakeHands(socket: Socket): void {
+    const peer = peerOf(socket);
+    this.#handshakes.set(peer, socket);
+    socket.once("close", () => this.#handshakes.delete(peer));
+    // A client that leaves now has left; with half-open allowed it would be waited for.
+    socket.allowHalfOpen = false;
+    this.#tls?.emit("connection", socket);
+  }
+
+  /** Stops accepting at once; requests under way get `drainMs`, then everything is cut. Resolves when no socket is left. */
+  close(drainMs: number): Promise<void> {
+    this.#closed ??= new Promise<void>((resolve) => {
+      const timer = setTimeout(() => {
+        for (const socket of this.#sockets) socket.destroy();
+      }, drainMs);
+      this.#server.close(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+      this.#front.retire();
+      this.#front.close();
+      for (const socket of this.#handshakes.values()) socket.destroy();
+      if (this.protocol === "tcp") for (const socket of this.#sockets) socket.destroy();
+    });
+    return this.#closed;
+  }
+}

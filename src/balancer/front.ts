@@ -1,0 +1,174 @@
+import http from "node:http";
+import type { Duplex } from "node:stream";
+import { answerRefusal, parserRefusal, rawRefusal, sayLast } from "./answer.js";
+import { requestRefusal } from "./headers.js";
+import type { Limits } from "./limits.js";
+import { isTunnelRequest, type Service } from "./service.js";
+
+/** One HTTP client connection and what is going on on it. */
+interface Seat {
+  stream: Duplex;
+  answers: Set<http.ServerResponse>;
+  /** The request whose head was read last. */
+  latest: http.IncomingMessage | undefined;
+  /** Handed over to an upgraded protocol. */
+  tunnel: boolean;
+  leaving: boolean;
+}
+
+/** HTTP towards clients, over connections it is handed. It never listens itself. */
+export interface Front {
+  serve(stream: Duplex): void;
+  /** Ends idle connections now and busy ones after their current answer; upgraded ones stay. */
+  retire(): void;
+  close(): void;
+}
+
+interface FrontOptions {
+  service: Service;
+  limits: Limits;
+  counted(): void;
+}
+
+/** The request as it came, without its wish to upgrade, as bytes (latin1). */
+const withoutUpgrade = (req: http.IncomingMessage): string => {
+  let text = `${req.method} ${req.url} HTTP/${req.httpVersion}\r\n`;
+  for (let index = 0; index < req.rawHeaders.length; index += 2) {
+    const name = req.rawHeaders[index] ?? "";
+    const lower = name.toLowerCase();
+    let value = req.rawHeaders[index + 1] ?? "";
+    if (lower === "upgrade" || lower === "http2-settings") continue;
+    if (lower === "connection") value = value.replace(/\b(?:upgrade|http2-settings)\b\s*,?\s*/gi, "");
+    text += `${name}: ${value}\r\n`;
+  }
+  return `${text}\r\n`;
+};
+
+export const createFront = ({ service, limits, counted }: FrontOptions): Front => {
+  const seats = new Map<Duplex, Seat>();
+  let retired = false;
+
+  const server = http.createServer({
+    requireHostHeader: false, // checked by us, so that the answer has a body
+    headersTimeout: limits.headMs,
+    requestTimeout: 0, // an upload may last
+    keepAliveTimeout: limits.keepAliveMs,
+    connectionsCheckingInterval: 1_000,
+    maxHeaderSize: 65_536,
+  });
+  server.maxHeadersCount = 0; // bounded in bytes; the default silently forgets fields
+  Object.assign(server, { httpAllowHalfOpen: true }); // documented by Node, unknown to its types
+  // Node starts the watch over `headersTimeout` when a server listens; this one is handed its connections.
+  server.emit("listening");
+
+  const enter = (req: http.IncomingMessage, res: http.ServerResponse): Seat | undefined => {
+    const seat = seats.get(req.socket);
+    if (!seat) return undefined;
+    counted();
+    seat.latest = req;
+    seat.answers.add(res);
+    if (seat.leaving) res.shouldKeepAlive = false;
+    res.once("close", () => {
+      seat.answers.delete(res);
+      if (seat.leaving && seat.answers.size === 0 && !seat.tunnel) seat.stream.end(() => seat.stream.destroy());
+    });
+    return seat;
+  };
+
+  const refused = (req: http.IncomingMessage, res: http.ServerResponse): boolean => {
+    const refusal = requestRefusal({ method: req.method ?? "", target: req.url ?? "", raw: req.rawHeaders }, req.httpVersion);
+    if (refusal) answerRefusal(res, refusal, true);
+    return refusal !== undefined;
+  };
+
+  const onRequest = (req: http.IncomingMessage, res: http.ServerResponse) => {
+    if (!enter(req, res)) return res.destroy();
+    if (!refused(req, res)) service.request(req, res);
+  };
+  server.on("request", onRequest);
+  // The node answers `Expect`, not we: the request goes the usual way with the field in it.
+  server.on("checkContinue", onRequest);
+  server.on("checkExpectation", (req, res) => {
+    if (enter(req, res)) answerRefusal(res, { status: 417, token: "expectation", sentence: "Only 100-continue can be expected." }, true);
+  });
+  server.on("connect", (_req, socket) => {
+    sayLast(socket, rawRefusal({ status: 501, token: "connect", sentence: "This is a balancer; it opens no tunnels." }));
+  });
+  server.on("upgrade", (req: http.IncomingMessage, socket: Duplex, head: Buffer) => {
+    const seat = seats.get(socket);
+    // A pipelined upgrade behind an answer that is still on its way: nobody sane does that, and the two cannot share the connection.
+    if (!seat || seat.answers.size > 0) return socket.destroy();
+    if (!isTunnelRequest(req)) {
+      socket.unshift(Buffer.concat([Buffer.from(withoutUpgrade(req), "latin1"), head]));
+      server.emit("connection", socket);
+      return;
+    }
+    counted();
+    seat.tunnel = true;
+    const refusal = requestRefusal({ method: req.method ?? "", target: req.url ?? "", raw: req.rawHeaders }, req.httpVersion);
+    if (refusal) sayLast(socket, rawRefusal(refusal));
+    else service.upgrade(req, socket, head);
+  });
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
+    const seat = seats.get(socket);
+    const refusal = parserRefusal(error.code);
+    if (!seat || !refusal) return socket.destroy();
+    const say = () => sayLast(socket, rawRefusal(refusal));
+    if (seat.answers.size === 0) return say();
+    const started = [...seat.answers].some((res) => res.headersSent);
+    // Broken in the body of the request that is being answered, or in the head of the one after it?
+    if (seat.latest?.complete) for (const res of seat.answers) res.once("close", () => seat.answers.size === 0 && say());
+    else if (started) socket.destroy();
+    else for (const res of seat.answers) answerRefusal(res, refusal, true);
+  });
+
+  /**
+   * A client that sent FIN has left, or only finished talking; on the wire they look alike. A whole-closed one answers any byte with a reset, so
+   * it is asked with `100 Continue`, which every HTTP/1.1 client must take at any time (RFC 9110 section 15.2).
+   */
+  const onHalfClose = (seat: Seat) => {
+    let lastBytes = -1;
+    let silent = 0;
+    const timer = setInterval(() => {
+      const socket = seat.latest?.socket;
+      const [res] = seat.answers;
+      if (!socket || socket.destroyed || !res) return clearInterval(timer);
+      if (!res.headersSent && seat.latest?.httpVersion === "1.1") res.writeContinue();
+      else if (socket.bytesWritten === lastBytes && socket.writableLength === 0) silent++;
+      else silent = 0;
+      lastBytes = socket.bytesWritten;
+      // It cannot be asked in the middle of an answer. Ten quiet turns are as good as gone.
+      if (silent >= 10) socket.destroy();
+    }, limits.halfClosedMs);
+    seat.stream.once("close", () => clearInterval(timer));
+  };
+
+  return {
+    serve: (stream) => {
+      if (retired) {
+        stream.destroy();
+        return;
+      }
+      const seat: Seat = { stream, answers: new Set(), latest: undefined, tunnel: false, leaving: false };
+      seats.set(stream, seat);
+      stream.once("close", () => seats.delete(stream));
+      stream.once("end", () => {
+        if (!seat.tunnel && seat.answers.size > 0) onHalfClose(seat);
+      });
+      server.emit("connection", stream);
+    },
+    retire: () => {
+      for (const seat of seats.values()) {
+        if (seat.tunnel) continue;
+        seat.leaving = true;
+        for (const res of seat.answers) if (!res.headersSent) res.shouldKeepAlive = false;
+        if (seat.answers.size === 0) seat.stream.end(() => seat.stream.destroy());
+      }
+    },
+    close: () => {
+      retired = true;
+      for (const seat of seats.values()) if (seat.tunnel) seat.stream.destroy();
+      server.close(() => undefined);
+    },
+  };
+};

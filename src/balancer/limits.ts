@@ -1,0 +1,27 @@
+/** How long the plane waits for others. Real milliseconds: sockets know no simulated time. */
+export interface Limits {
+  /** For a node to accept a connection, before the next node is tried. */
+  connectMs: number;
+  /** For the first byte of a node's answer, counted from the end of the request. An answer that has begun may last for hours. */
+  answerMs: number;
+  /** For requests under way when their listener goes. */
+  drainMs: number;
+  /** The same when the whole plane closes: somebody pressed Ctrl-C. */
+  closeMs: number;
+  /** For a client to finish its request head (RFC 9110 section 15.5.9: 408). */
+  headMs: number;
+  /** An idle client connection is kept this long. */
+  keepAliveMs: number;
+  /** A client that half-closed is asked after this time whether it still reads. */
+  halfClosedMs: number;
+}
+
+export const defaultLimits: Limits = {
+  connectMs: 5_000,
+  answerMs: 300_000,
+  drainMs: 5_000,
+  closeMs: 1_000,
+  headMs: 60_000,
+  keepAliveMs: 75_000,
+  halfClosedMs: 1_000,
+};

@@ -1,0 +1,130 @@
+import { createSecureContext, type SecureContextOptions } from "node:tls";
+import { reasonOf } from "../kernel/fault.js";
+import { codeOf } from "./attempt.js";
+import { Door, type Tally } from "./door.js";
+import { portHolder } from "./holder.js";
+import type { Limits } from "./limits.js";
+import type { ListenerCounters, ListenerSpec, ListenerState } from "./plane.js";
+import { Roster } from "./roster.js";
+import { createService, type Service } from "./service.js";
+import { secureOptions } from "./tls.js";
+
+interface ListenerOptions {
+  limits: Limits;
+  hint(node: number, reason: string): void;
+}
+
+/** Where a port goes that needs privileges we lack: 80 -> 8080, 443 -> 8443 (DESIGN section 3, Addresses). */
+export const offsetPort = (port: number): number | undefined => (port + 8_000 <= 65_535 ? port + 8_000 : undefined);
+
+const openFailure = async (error: unknown, address: string, port: number): Promise<string> => {
+  const place = `${address}:${port}`;
+  switch (codeOf(error)) {
+    case "EADDRINUSE": {
+      const holder = await portHolder(port);
+      return `${place} is taken${holder === undefined ? "" : ` by ${holder}`} (EADDRINUSE). Stop what listens there or choose another port.`;
+    }
+    case "EACCES":
+      return `${place} needs privileges this process lacks (EACCES). Choose a port above 1023.`;
+    case "EADDRNOTAVAIL":
+      return `${address} is not an address of this machine (EADDRNOTAVAIL). Add it to an interface or choose another.`;
+    default:
+      return `${place} cannot be listened on: ${reasonOf(error)}.`;
+  }
+};
+
+/** One config's listener: a door that may move, a roster that outlives it. */
+export class Listener {
+  readonly #options: ListenerOptions;
+  readonly #roster = new Roster();
+  readonly #service: Service;
+  readonly #tally: Tally = { connections: 0, requests: 0, bytesIn: 0, bytesOut: 0 };
+  #door: Door | undefined;
+  #leaving = new Set<Promise<void>>();
+  #checkPassive = false;
+  /** What the open door was asked for; its real port may differ. */
+  #place: { address: string; port: number } | undefined;
+  #pair: string | undefined;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    const hint = (node: number, reason: string) => {
+      if (this.#checkPassive) options.hint(node, reason);
+    };
+    this.#service = createService({ roster: this.#roster, limits: options.limits, hint });
+  }
+
+  /** See `BalancerPlane.apply`. A refused change leaves the old door serving; nodes and health are taken over in any case. */
+  async apply(spec: ListenerSpec, lastPort: number | undefined): Promise<ListenerState> {
+    this.#roster.update(spec);
+    this.#checkPassive = spec.checkPassive;
+    let tls: SecureContextOptions | undefined;
+    if (spec.protocol === "https") {
+      if (!spec.tls) return { status: "failed", reason: "There is no certificate. Upload a certificate and its key." };
+      tls = secureOptions(spec.tls);
+      try {
+        createSecureContext(tls);
+      } catch (error) {
+        return { status: "failed", reason: `The certificate or its key cannot be used: ${reasonOf(error)}.` };
+      }
+    }
+    const door = this.#door;
+    if (door && this.#place?.address === spec.address && this.#place.port === spec.port) {
+      const pair = JSON.stringify(spec.tls);
+      const same = pair === this.#pair; // an unchanged context keeps its session tickets valid
+      door.speak(spec.protocol, same && door.protocol === "https" ? undefined : tls);
+      this.#pair = spec.protocol === "https" ? pair : this.#pair;
+      return { status: "open", address: spec.address, port: door.port };
+    }
+    return this.#move(spec, tls, lastPort);
+  }
+
+  /** The new door opens before the old one closes, unless they are on the same port and stand in each other's way. */
+  async #move(spec: ListenerSpec, tls: SecureContextOptions | undefined, lastPort: number | undefined): Promise<ListenerState> {
+    const old = this.#door;
+    let opened = await this.#open(spec, tls, spec.port === 0 && lastPort !== undefined ? lastPort : spec.port);
+    if (typeof opened === "string" && old && old.port === spec.port) {
+      const back = { ...old.options, port: old.port };
+      this.#leave(old);
+      opened = await this.#open(spec, tls, spec.port);
+      if (typeof opened === "string") this.#door = await Door.open(back, spec.protocol, tls).catch(() => undefined);
+    } else if (typeof opened !== "string" && old) this.#leave(old);
+    if (typeof opened === "string") return { status: "failed", reason: opened };
+    this.#door = opened;
+    this.#place = { address: spec.address, port: spec.port };
+    this.#pair = JSON.stringify(spec.tls);
+    return { status: "open", address: spec.address, port: opened.port };
+  }
+
+  async #open(spec: ListenerSpec, tls: SecureContextOptions | undefined, port: number): Promise<Door | string> {
+    const options = { address: spec.address, service: this.#service, limits: this.#options.limits, tally: this.#tally };
+    try {
+      return await Door.open({ ...options, port }, spec.protocol, tls);
+    } catch (error) {
+      const offset = codeOf(error) === "EACCES" ? offsetPort(port) : undefined;
+      if (offset === undefined) return openFailure(error, spec.address, port);
+      try {
+        return await Door.open({ ...options, port: offset }, spec.protocol, tls);
+      } catch (again) {
+        return `Port ${port} needs privileges this process lacks, so ${offset} was tried: ${await openFailure(again, spec.address, offset)}`;
+      }
+    }
+  }
+
+  #leave(door: Door): void {
+    const left = door.close(this.#options.limits.drainMs);
+    this.#leaving.add(left);
+    void left.then(() => this.#leaving.delete(left));
+  }
+
+  get counters(): ListenerCounters {
+    const open = this.#door?.openBytes ?? { bytesIn: 0, bytesOut: 0 };
+    return { ...this.#tally, bytesIn: this.#tally.bytesIn + open.bytesIn, bytesOut: this.#tally.bytesOut + open.bytesOut };
+  }
+
+  /** Resolves when the port is free and no connection is left. */
+  async close(drainMs: number): Promise<void> {
+    await Promise.all([this.#door?.close(drainMs), ...this.#leaving]);
+    this.#service.close();
+  }
+}

@@ -1,0 +1,146 @@
+import http from "node:http";
+import { connect } from "node:net";
+import { createContext, Script } from "node:vm";
+
+export interface ProbeSpec {
+  kind: "connection" | "http" | "http_body";
+  host: string;
+  port: number;
+  /** Request target for `http` and `http_body`, e.g. `/health`. */
+  path: string;
+  /** Source of a regular expression for `http_body`, matched in the first 16,384 bytes of the body (contract 8.2). */
+  body: string;
+  /** Real milliseconds for the whole probe. */
+  timeoutMs: number;
+  /** `Host` field; `host:port` when left out. */
+  hostHeader?: string;
+}
+
+export interface ProbeResult {
+  ok: boolean;
+  /** A short sentence for people, also when it went well. */
+  reason: string;
+  durationMs: number;
+}
+
+type Verdict = Omit<ProbeResult, "durationMs">;
+
+const BODY_BYTES = 16_384;
+const MATCH_MS = 50;
+
+const sandbox = createContext({ source: "", text: "" });
+const matching = new Script("new RegExp(source).test(text)");
+
+/** V8 can stop a regular expression that backtracks for ever only when it runs under the watchdog of `node:vm`. */
+const bodyVerdict = (source: string, text: string): Verdict => {
+  Object.assign(sandbox, { source, text });
+  try {
+    const found: unknown = matching.runInContext(sandbox, { timeout: MATCH_MS });
+    return found === true ? { ok: true, reason: "the body matches" } : { ok: false, reason: "the body does not match" };
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return { ok: false, reason: `the body could not be matched within ${MATCH_MS} ms` };
+    return { ok: false, reason: message.charAt(0).toLowerCase() + message.slice(1) };
+  }
+};
+
+const failure = (error: NodeJS.ErrnoException): Verdict => {
+  const code = error.code ?? "";
+  if (code === "ECONNREFUSED") return { ok: false, reason: "connection refused" };
+  if (code === "ECONNRESET" || code === "EPIPE") return { ok: false, reason: "connection closed without an answer" };
+  if (code === "EHOSTUNREACH" || code === "ENETUNREACH") return { ok: false, reason: "address not reachable" };
+  if (code.startsWith("HPE_")) return { ok: false, reason: "answered with something that is not HTTP" };
+  return { ok: false, reason: `connection failed${code === "" ? "" : ` (${code})`}` };
+};
+
+const isGood = (status: number): boolean => status >= 200 && status < 400;
+
+/** Starts the check; returns how to stop it. `closed` is called when its socket is gone. */
+type Check = (spec: ProbeSpec, settle: (verdict: Verdict) => void, closed: () => void) => () => void;
+
+const checkConnection: Check = (spec, settle, closed) => {
+  const socket = connect({ host: spec.host, port: spec.port });
+  socket.on("error", (error) => settle(failure(error)));
+  socket.once("close", closed);
+  socket.once("connect", () => {
+    settle({ ok: true, reason: "connected" });
+    socket.resume();
+    socket.end(() => socket.destroy());
+  });
+  return () => socket.destroy();
+};
+
+const checkHttp: Check = (spec, settle, closed) => {
+  const host = spec.hostHeader ?? `${spec.host}:${spec.port}`;
+  const headers = { Host: host, "User-Agent": "backlot-check", "Accept-Encoding": "identity" };
+  let request: http.ClientRequest;
+  try {
+    request = http.request({ host: spec.host, port: spec.port, path: spec.path || "/", headers, agent: false });
+  } catch (error) {
+    settle({ ok: false, reason: `the request cannot be made (${(error as Error).message})` });
+    closed();
+    return () => undefined;
+  }
+  const read = (answer: http.IncomingMessage) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const judge = () => {
+      settle(bodyVerdict(spec.body, Buffer.concat(chunks).subarray(0, BODY_BYTES).toString("utf8")));
+      request.destroy();
+    };
+    answer.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size >= BODY_BYTES) judge();
+    });
+    answer.on("error", () => settle({ ok: false, reason: "the answer broke off" }));
+    answer.once("end", judge);
+  };
+  request.on("error", (error) => settle(failure(error)));
+  request.once("close", closed);
+  request.once("upgrade", () => {
+    settle({ ok: false, reason: "answered 101" });
+    request.destroy();
+  });
+  request.once("response", (answer) => {
+    const status = answer.statusCode ?? 0;
+    if (isGood(status) && spec.kind === "http_body") return read(answer);
+    settle({ ok: isGood(status), reason: `answered ${status}` });
+    answer.on("error", () => undefined);
+    request.destroy();
+  });
+  request.end();
+  return () => request.destroy();
+};
+
+/**
+ * Asks a node once (contract 8.5): `connection` = it accepts; `http` = GET answers 2xx or 3xx (never followed); `http_body` = and the body
+ * matches. Never rejects: an aborted probe is a failed one that says so. Resolves when its socket is closed.
+ */
+export const probe = (spec: ProbeSpec, signal?: AbortSignal): Promise<ProbeResult> =>
+  new Promise((resolve) => {
+    const startedMs = performance.now();
+    let result: ProbeResult | undefined;
+    let closed = false;
+    const settle = (verdict: Verdict) => {
+      result ??= { ...verdict, durationMs: Math.round((performance.now() - startedMs) * 10) / 10 };
+      if (closed) leave();
+    };
+    const leave = () => {
+      closed = true;
+      if (!result) return;
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+      resolve(result);
+    };
+    const giveUp = (reason: string) => {
+      settle({ ok: false, reason });
+      stop();
+    };
+    const onAbort = () => giveUp("the check was stopped");
+    const timer = setTimeout(() => giveUp(`no answer within ${spec.timeoutMs} ms`), spec.timeoutMs);
+    if (signal?.aborted) settle({ ok: false, reason: "the check was stopped" });
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const stop = result ? () => undefined : (spec.kind === "connection" ? checkConnection : checkHttp)(spec, settle, leave);
+    if (result && signal?.aborted) leave();
+  });

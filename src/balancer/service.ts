@@ -1,0 +1,151 @@
+import http from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type httpProxy from "http-proxy";
+import { answerRefusal } from "./answer.js";
+import type { Agents, Attempt, Outcome } from "./attempt.js";
+import { createForwarder } from "./forwarding.js";
+import { type Arrival, hasBody, isReplayable } from "./headers.js";
+import type { Limits } from "./limits.js";
+import type { NodeSpec } from "./plane.js";
+import type { Roster } from "./roster.js";
+import { joinStreams, reach } from "./tunnel.js";
+import { detachedAnswer } from "./upgrade.js";
+
+/** What a listener does with one request, upgrade or connection: finds a node, asks the next one when it cannot be reached, answers itself. */
+export interface Service {
+  request(req: http.IncomingMessage, res: http.ServerResponse): void;
+  /** Returns the response that stands for the connection until it is handed over. */
+  upgrade(req: http.IncomingMessage, socket: Duplex, head: Buffer): http.ServerResponse;
+  tunnel(client: Socket): void;
+  close(): void;
+}
+
+interface ServiceOptions {
+  roster: Roster;
+  limits: Limits;
+  hint(node: number, reason: string): void;
+}
+
+/** `::ffff:127.0.0.1` is how a socket that listens on `::` spells an IPv4 client. */
+const plainAddress = (address: string | undefined): string => (address ?? "").replace(/^::ffff:(?=\d+\.)/, "");
+
+const arrivalOf = (req: http.IncomingMessage): Arrival => ({
+  client: plainAddress(req.socket.remoteAddress),
+  proto: "encrypted" in req.socket ? "https" : "http",
+  port: req.socket.localPort ?? 0,
+});
+
+/** 501 and 505 say what the node cannot do, not that it is ill (contract 8.5). */
+const isIll = (status: number): boolean => status >= 500 && status !== 501 && status !== 505;
+
+export const createService = ({ roster, limits, hint }: ServiceOptions): Service => {
+  const proxy: httpProxy = createForwarder();
+  const agents: Agents = {
+    kept: new http.Agent({ keepAlive: true, maxFreeSockets: 256 }),
+    fresh: new http.Agent({ keepAlive: false }),
+  };
+
+  const forward = (
+    req: http.IncomingMessage,
+    res: http.ServerResponse,
+    pass: (options: { target: { host: string; port: number }; attempt: Attempt }) => void,
+  ): void => {
+    const arrival = arrivalOf(req);
+    const caller = { address: arrival.client, cookie: req.headers.cookie };
+    const tried = new Set<number>();
+    const reasons: string[] = [];
+    // What is left of a body that nobody reads would be taken for the next request.
+    const unread = () => hasBody(req.rawHeaders) && !req.complete;
+
+    const conclude = (node: NodeSpec, outcome: Outcome): void => {
+      if (outcome.kind === "unreached") {
+        hint(node.id, outcome.reason);
+        tried.add(node.id);
+        reasons.push(`${node.label} (${node.address}) ${outcome.reason}`);
+        attempt();
+      } else if (outcome.kind === "broken") {
+        hint(node.id, outcome.reason);
+        const sentence = `${node.label} (${node.address}) ${outcome.reason}.`;
+        answerRefusal(res, { status: outcome.status, token: outcome.token, sentence }, unread());
+      } else if (outcome.kind === "cut") hint(node.id, outcome.reason);
+    };
+
+    const attempt = (): void => {
+      if (res.destroyed) return;
+      const choice = roster.choose(caller, tried, performance.now());
+      if (!choice) {
+        const refusal =
+          reasons.length > 0
+            ? { status: 503, token: "no-node-reached", sentence: `No node could be reached: ${reasons.join("; ")}.` }
+            : { status: 503, token: "no-node-up", sentence: "No node of this balancer is up." };
+        answerRefusal(res, refusal, unread());
+        return;
+      }
+      const { node } = choice;
+      const release = roster.occupy(node.id);
+      pass({
+        target: node.endpoint,
+        attempt: {
+          node,
+          arrival,
+          setCookie: choice.setCookie,
+          agents,
+          limits,
+          answered: (status) => {
+            if (isIll(status)) hint(node.id, `answered ${status}`);
+          },
+          settle: (outcome) => {
+            release();
+            conclude(node, outcome);
+          },
+        },
+      });
+    };
+    attempt();
+  };
+
+  const tunnel = async (client: Socket): Promise<void> => {
+    const caller = { address: plainAddress(client.remoteAddress), cookie: undefined };
+    const tried = new Set<number>();
+    for (;;) {
+      const choice = client.destroyed ? undefined : roster.choose(caller, tried, performance.now());
+      if (!choice) {
+        client.destroy();
+        return;
+      }
+      const { node } = choice;
+      const release = roster.occupy(node.id);
+      const reached = await reach(node.endpoint, limits.connectMs);
+      if (typeof reached !== "string") {
+        if (!client.destroyed) return joinStreams(client, reached, release);
+        reached.destroy();
+        release();
+        return;
+      }
+      release();
+      hint(node.id, reached);
+      tried.add(node.id);
+    }
+  };
+
+  return {
+    request: (req, res) => forward(req, res, (options) => proxy.web(req, res, options)),
+    upgrade: (req, socket, head) => {
+      const res = detachedAnswer(req, socket);
+      forward(req, res, (options) => proxy.ws(req, socket, head, { ...options, answer: res } as httpProxy.ServerOptions));
+      return res;
+    },
+    tunnel: (client) => void tunnel(client),
+    close: () => {
+      agents.kept.destroy();
+      agents.fresh.destroy();
+    },
+  };
+};
+
+/** An upgrade we pass on: a tunnel asked for by a request without a body. Others are answered as if `Upgrade` were not there (RFC 9110 section 7.8). */
+export const isTunnelRequest = (req: http.IncomingMessage): boolean =>
+  req.method === "GET" &&
+  isReplayable({ method: "GET", target: req.url ?? "/", raw: req.rawHeaders }) &&
+  !/^\s*h2c\b/i.test(req.headers.upgrade ?? "");

@@ -1,0 +1,52 @@
+import { connect, Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { connectReason } from "./attempt.js";
+import type { PlaneEndpoint } from "./plane.js";
+
+const cut = (stream: Duplex): void => {
+  if (stream.destroyed) return;
+  if (stream instanceof Socket && !("encrypted" in stream)) stream.resetAndDestroy();
+  else stream.destroy();
+};
+
+/**
+ * Joins two connections: bytes with back-pressure both ways, a half-close stays a half-close, a broken side breaks the other. `closed` is
+ * called once, when both are gone.
+ */
+export const joinStreams = (client: Duplex, node: Duplex, closed: () => void): void => {
+  let open = 2;
+  const join = (from: Duplex, to: Duplex) => {
+    from.allowHalfOpen = true;
+    from.on("error", () => cut(to));
+    from.once("close", () => {
+      // Ended on both sides is a clean close; anything else must not look like one.
+      if (from.readableEnded && from.writableFinished) to.end();
+      else cut(to);
+      open--;
+      if (open === 0) closed();
+    });
+    from.pipe(to);
+  };
+  join(client, node);
+  join(node, client);
+};
+
+/**
+ * Connects to a node, within `connectMs`. Resolves with the paused connection, or with the reason in words.
+ */
+export const reach = (endpoint: PlaneEndpoint, connectMs: number): Promise<Socket | string> =>
+  new Promise((resolve) => {
+    const socket = connect({ host: endpoint.host, port: endpoint.port, allowHalfOpen: true, noDelay: true });
+    const timer = setTimeout(() => {
+      socket.destroy();
+      resolve(`did not accept a connection within ${connectMs} ms`);
+    }, connectMs);
+    socket.once("connect", () => {
+      clearTimeout(timer);
+      resolve(socket);
+    });
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      clearTimeout(timer);
+      resolve(connectReason(error.code));
+    });
+  });

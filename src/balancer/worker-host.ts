@@ -1,0 +1,165 @@
+import { Worker } from "node:worker_threads";
+import { reasonOf } from "../kernel/fault.js";
+import { defaultLimits, type Limits } from "./limits.js";
+import type { Order, Report, WorkerSettings } from "./messages.js";
+import type { BalancerPlane, ListenerCounters, ListenerKey, ListenerSpec, ListenerState } from "./plane.js";
+
+export interface PlaneOptions {
+  /** Told when the worker thread was lost, and when a listener could not be opened again after that. */
+  onProblem?(reason: string): void;
+  /** Real milliseconds; for tests that must see a bound pass. */
+  limits?: Partial<Limits>;
+}
+
+type Unnumbered<T> = T extends { id: number } ? Omit<T, "id"> : never;
+
+interface Pending {
+  order: Order;
+  resolve(report: Report): void;
+}
+
+const SHORT_LIFE_MS = 5_000;
+/** After so many short lives in a row whoever waits is told that it does not work. */
+const PATIENCE = 3;
+const RESTART_AFTER_MS = [0, 100, 500, 2_000, 5_000] as const;
+
+const sum = (a: ListenerCounters | undefined, b: ListenerCounters): ListenerCounters => ({
+  connections: (a?.connections ?? 0) + b.connections,
+  requests: (a?.requests ?? 0) + b.requests,
+  bytesIn: (a?.bytesIn ?? 0) + b.bytesIn,
+  bytesOut: (a?.bytesOut ?? 0) + b.bytesOut,
+});
+
+/**
+ * The balancer's data plane in a worker thread (DESIGN section 3, Threads). The thread starts with the first listener. When it dies it is
+ * replaced and its listeners are opened again with their last specs.
+ */
+export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
+  const settings: WorkerSettings = { limits: { ...defaultLimits, ...options.limits } };
+  const wanted = new Map<ListenerKey, { spec: ListenerSpec; port: number | undefined }>();
+  const pending = new Map<number, Pending>();
+  const watchers = new Set<(key: ListenerKey, node: number, reason: string) => void>();
+  /** Counters of workers that are gone, as last read, and of closed listeners. */
+  const past = new Map<ListenerKey, ListenerCounters>();
+  let present: Record<ListenerKey, ListenerCounters> = {};
+  let worker: Worker | undefined;
+  let restart: NodeJS.Timeout | undefined;
+  let shortLives = 0;
+  let closing: Promise<void> | undefined;
+  let lastId = 0;
+
+  const receive = (message: Report): void => {
+    if (message.kind === "hint") {
+      for (const watcher of watchers) watcher(message.key, message.node, message.reason);
+      return;
+    }
+    pending.get(message.id)?.resolve(message);
+    pending.delete(message.id);
+  };
+
+  const giveUpPending = (reason: string): void => {
+    for (const [id, { order, resolve }] of pending) {
+      resolve(order.kind === "apply" ? { kind: "state", id, state: { status: "failed", reason } } : { kind: "closed", id });
+    }
+    pending.clear();
+  };
+
+  const lost = (reason: string, bornMs: number): void => {
+    worker = undefined;
+    for (const [key, counters] of Object.entries(present)) past.set(key, sum(past.get(key), counters));
+    present = {};
+    shortLives = performance.now() - bornMs < SHORT_LIFE_MS ? shortLives + 1 : 0;
+    if (closing) {
+      for (const [id, { resolve }] of pending) resolve({ kind: "closed", id });
+      pending.clear();
+      return;
+    }
+    options.onProblem?.(`The balancer's worker thread was lost (${reason}); its connections are cut and its listeners are opened again.`);
+    if (shortLives >= PATIENCE) giveUpPending(`The balancer's worker thread cannot be kept alive: ${reason}.`);
+    restart = setTimeout(start, RESTART_AFTER_MS[Math.min(shortLives, RESTART_AFTER_MS.length - 1)]);
+  };
+
+  const start = (): Worker => {
+    restart = undefined;
+    const bornMs = performance.now();
+    const thread = new Worker(new URL("./worker.js", import.meta.url), { workerData: settings, execArgv: [] }); // flags such as --input-type end a worker at once
+    let reason = "it ended";
+    worker = thread;
+    thread.on("message", receive);
+    thread.on("error", (error) => {
+      reason = reasonOf(error);
+    });
+    thread.on("exit", () => lost(reason, bornMs));
+    const unanswered = [...pending.values()].map(({ order }) => order);
+    const asked = new Set(unanswered.flatMap((order) => (order.kind === "apply" ? [order.key] : [])));
+    for (const [key, { spec, port }] of wanted) if (!asked.has(key)) void reopen(key, spec, port);
+    for (const order of unanswered) thread.postMessage(order);
+    return thread;
+  };
+
+  const ask = (order: Unnumbered<Order>): Promise<Report> =>
+    new Promise((resolve) => {
+      const numbered = { ...order, id: ++lastId } as Order;
+      pending.set(numbered.id, { order: numbered, resolve });
+      if (worker) worker.postMessage(numbered);
+      else if (restart === undefined) start(); // sends what is pending
+    });
+
+  const stateOf = (report: Report): ListenerState => (report.kind === "state" ? report.state : { status: "closed" });
+
+  const reopen = async (key: ListenerKey, spec: ListenerSpec, port: number | undefined): Promise<void> => {
+    const state = stateOf(await ask({ kind: "apply", key, wanted: spec, ...(port === undefined ? {} : { lastPort: port }) }));
+    if (state.status === "failed") options.onProblem?.(`The listener of ${key} could not be opened again: ${state.reason}`);
+  };
+
+  const counters = async (): Promise<Record<ListenerKey, ListenerCounters>> => {
+    if (worker) {
+      const report = await ask({ kind: "counters" });
+      if (report.kind === "counters") present = report.counters;
+    }
+    const total = Object.fromEntries(past);
+    for (const [key, counted] of Object.entries(present)) total[key] = sum(total[key], counted);
+    return total;
+  };
+
+  return {
+    apply: async (key, spec) => {
+      if (closing) return { status: "failed", reason: "The balancer is closing." };
+      if (!spec && !wanted.has(key)) return { status: "closed" };
+      if (!spec) {
+        wanted.delete(key);
+        return stateOf(await ask({ kind: "apply", key, wanted: undefined }));
+      }
+      const entry = { spec, port: wanted.get(key)?.port };
+      wanted.set(key, entry);
+      const state = stateOf(await ask({ kind: "apply", key, wanted: spec }));
+      if (state.status === "open") entry.port = state.port;
+      return state;
+    },
+    counters,
+    watch: (hint) => {
+      watchers.add(hint);
+      return {
+        close: async () => {
+          watchers.delete(hint);
+        },
+      };
+    },
+    close: () => {
+      closing ??= (async () => {
+        clearTimeout(restart);
+        const thread = worker;
+        if (!thread) {
+          for (const [id, { resolve }] of pending) resolve({ kind: "closed", id });
+          pending.clear();
+          return;
+        }
+        const gone = new Promise<void>((resolve) => thread.once("exit", () => resolve()));
+        await ask({ kind: "close" });
+        await thread.terminate();
+        await gone;
+      })();
+      return closing;
+    },
+  };
+};

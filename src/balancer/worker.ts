@@ -1,0 +1,63 @@
+import { parentPort, workerData } from "node:worker_threads";
+import { HintThrottle } from "./hint-throttle.js";
+import { Listener } from "./listener.js";
+import type { Order, Report, WorkerSettings } from "./messages.js";
+import type { ListenerKey, ListenerState } from "./plane.js";
+
+// The worker thread's door: orders in, reports out. Orders about one key run one after the other, different keys side by side.
+
+const { limits } = workerData as WorkerSettings;
+const listeners = new Map<ListenerKey, Listener>();
+const turns = new Map<ListenerKey, Promise<void>>();
+const throttle = new HintThrottle();
+
+// http-proxy uses util._extend, for which newer Nodes print a warning to the user's terminal that no user can act on.
+process.noDeprecation = true;
+
+const report = (message: Report): void => parentPort?.postMessage(message);
+
+const inTurn = <T>(key: ListenerKey, work: () => Promise<T>): Promise<T> => {
+  const before = turns.get(key) ?? Promise.resolve();
+  const result = before.then(work);
+  const turn = result.then(
+    () => undefined,
+    () => undefined,
+  );
+  turns.set(key, turn);
+  void turn.then(() => turns.get(key) === turn && turns.delete(key));
+  return result;
+};
+
+const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<ListenerState> => {
+  const { key, wanted, lastPort } = order;
+  if (!wanted) {
+    const listener = listeners.get(key);
+    await listener?.close(limits.drainMs);
+    listeners.delete(key);
+    return { status: "closed" };
+  }
+  let listener = listeners.get(key);
+  if (!listener) {
+    const hint = (node: number, reason: string) => {
+      if (throttle.admits(`${key} ${node} ${reason}`, performance.now())) report({ kind: "hint", key, node, reason });
+    };
+    listener = new Listener({ limits, hint });
+    listeners.set(key, listener);
+  }
+  return listener.apply(wanted, lastPort);
+};
+
+const obey = async (order: Order): Promise<void> => {
+  if (order.kind === "apply") {
+    report({ kind: "state", id: order.id, state: await inTurn(order.key, () => apply(order)) });
+  } else if (order.kind === "counters") {
+    report({ kind: "counters", id: order.id, counters: Object.fromEntries([...listeners].map(([key, listener]) => [key, listener.counters])) });
+  } else {
+    await Promise.all([...listeners].map(([key, listener]) => inTurn(key, () => listener.close(limits.closeMs))));
+    report({ kind: "closed", id: order.id });
+    parentPort?.close();
+  }
+};
+
+// A rejection here is our own bug: it ends the thread, and the host opens a new one and says so.
+parentPort?.on("message", (order: Order) => void obey(order));

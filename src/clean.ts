@@ -1,0 +1,56 @@
+import { reasonOf } from "./kernel/fault.js";
+import { stateOwner } from "./store/state-owner.js";
+
+/** One thing that carries our label and has no owner any more. */
+export interface Leftover {
+  /** For people, e.g. `container backlot-1a2b3c4d-3`. */
+  what: string;
+  removed: boolean;
+  /** Why it could not be removed. */
+  reason?: string;
+}
+
+const ownerless = async ({ owner, stateFolder }: { owner: string; stateFolder: string }): Promise<boolean> => {
+  if (stateFolder === "") return false;
+  const found = await stateOwner(stateFolder);
+  return found === "gone" || (found !== "unreadable" && found.owner !== owner);
+};
+
+const removal = async (whats: readonly string[], dryRun: boolean, remove: () => Promise<void>): Promise<Leftover[]> => {
+  if (dryRun) return whats.map((what) => ({ what, removed: false }));
+  try {
+    await remove();
+    return whats.map((what) => ({ what, removed: true }));
+  } catch (error) {
+    return whats.map((what) => ({ what, removed: false, reason: reasonOf(error) }));
+  }
+};
+
+const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
+  const { engineAnswers } = await import("./runtime/docker/engine.js");
+  if (!("version" in (await engineAnswers()))) return [];
+  const { ownedThings, removeOwned } = await import("./runtime/docker/orphans.js");
+  const left: Leftover[] = [];
+  for (const things of await ownedThings()) {
+    if (!(await ownerless(things))) continue;
+    const whats = [...things.containers.map(({ name }) => `container ${name}`), ...things.networks.map(({ name }) => `network ${name}`)];
+    left.push(...(await removal(whats, dryRun, () => removeOwned(things))));
+  }
+  return left;
+};
+
+const cleanProcesses = async (dryRun: boolean): Promise<Leftover[]> => {
+  const { orphans, removeOrphan } = await import("./runtime/process/orphans.js");
+  const left: Leftover[] = [];
+  for (const orphan of await orphans(ownerless)) {
+    const whats = [`machine of instance ${orphan.instance}, state ${orphan.stateFolder}, processes ${orphan.pids.join(" ")}`];
+    left.push(...(await removal(whats, dryRun, () => removeOrphan(orphan))));
+  }
+  return left;
+};
+
+/** `backlot clean`: removes what carries our labels and has no owner any more, on the engine and among the processes of this machine. */
+export const cleanMachine = async ({ dryRun }: { dryRun: boolean }): Promise<Leftover[]> => [
+  ...(await cleanEngine(dryRun)),
+  ...(process.platform === "linux" ? await cleanProcesses(dryRun) : []),
+];

@@ -1,0 +1,190 @@
+import { randomUUID } from "node:crypto";
+import express, { type NextFunction, type Request, type Response } from "express";
+import { Fault, notFound, type Problem } from "../kernel/fault.js";
+import type { BodySchema } from "../kernel/field.js";
+import type { Caller, Listing, Route } from "../kernel/route.js";
+import type { Cloud } from "../resources/cloud.js";
+import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
+import { bodyLimitBytes, parseBody } from "./body.js";
+import { selected } from "./filter.js";
+import { requestProblem } from "./origin.js";
+import { envelope, pageOf } from "./paging.js";
+import { camelKeys, snakeKeys } from "./spelling.js";
+import { errorBody, statusOf } from "./status.js";
+
+export interface Log {
+  error(details: object, message: string): void;
+}
+
+/** Native bounds of `page_size` (DESIGN section 3 "Transport"). */
+const pageBounds = { min: 1, max: 500 };
+const specVersion = "4.0.0";
+
+/** Contract 7.1. The content type is exact: official clients compare it for equality, and express would add a charset. */
+const answer = (res: Response, status: number, body: unknown): void => {
+  const bytes = Buffer.from(JSON.stringify(body));
+  res.statusCode = status;
+  res.setHeader("Content-Type", "application/json");
+  res.setHeader("Content-Length", bytes.length);
+  res.end(bytes);
+};
+
+const commonHeaders = (_req: Request, res: Response, next: NextFunction): void => {
+  res.setHeader("X-Request-Id", randomUUID());
+  res.setHeader("X-Spec-Version", specVersion);
+  res.setHeader("Cache-Control", "max-age=0, no-cache, no-store");
+  res.setHeader("Vary", "Authorization, X-Filter");
+  res.setHeader("X-Content-Type-Options", "nosniff");
+  res.setHeader("X-Frame-Options", "DENY");
+  res.setHeader("Content-Security-Policy", "default-src 'none'");
+  res.setHeader("Access-Control-Allow-Origin", "*");
+  res.setHeader("Access-Control-Allow-Methods", "HEAD, GET, OPTIONS, POST, PUT, DELETE");
+  res.setHeader("Access-Control-Allow-Headers", "Authorization, Origin, X-Requested-With, Content-Type, Accept, X-Filter");
+  res.setHeader("Access-Control-Expose-Headers", "X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-Request-Id");
+  next();
+};
+
+const queryOf = (req: Request): { query: Record<string, string | undefined>; problems: Problem[]; names: string[] } => {
+  const parameters = new URL(req.url, "http://localhost").searchParams;
+  const names = [...new Set(parameters.keys())];
+  const problems = names.filter((name) => parameters.getAll(name).length > 1).map((name) => ({ reason: "Given more than once.", field: name }));
+  return { query: Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? undefined])), problems, names };
+};
+
+/** Description section 1: no query parameters but the listing ones; section 5: no credentials there. */
+const queryProblems = (names: readonly string[], allowed: readonly string[]): Problem[] =>
+  names
+    .filter((name) => !allowed.includes(name))
+    .map((name) =>
+      name === "api_key"
+        ? { reason: "Credentials in the query string are not supported; send the header Authorization: Bearer TOKEN.", field: name }
+        : { reason: `Not accepted in the query string; only ${allowed.join(" and ")} are. Send it in the JSON body.`, field: name },
+    );
+
+const authorize = (cloud: Cloud, route: Route<never>, req: Request, res: Response): Caller | undefined => {
+  res.setHeader("X-Accepted-OAuth-Scopes", acceptedScope(route.scope, route.method));
+  res.setHeader("X-OAuth-Scopes", "unknown");
+  const caller = callerOf(cloud, req.headers.authorization);
+  if (caller) res.setHeader("X-OAuth-Scopes", caller.scopes);
+  if (route.scope === null) return caller;
+  if (!caller) throw invalidToken();
+  if (!isAllowed(caller, route.scope, route.method)) {
+    throw new Fault("unauthenticated", [{ reason: "Your OAuth token is not authorized to use this endpoint." }]);
+  }
+  return caller;
+};
+
+/** Path parameters: whole numbers unless the route calls them texts. What is no number names nothing, so it is not found. */
+const pathParameters = (route: Route<never>, req: Request) => {
+  const params: Record<string, number> = {};
+  const texts: Record<string, string> = {};
+  for (const [name, value] of Object.entries(req.params as Record<string, string | string[]>)) {
+    const text = Array.isArray(value) ? value.join("/") : value;
+    if (route.textParams?.includes(name)) texts[name] = text;
+    else if (/^[1-9]\d{0,14}$/.test(text)) params[name] = Number(text);
+    else throw notFound();
+  }
+  return { params, texts };
+};
+
+const checkedBody = (schema: BodySchema<unknown>, req: Request): { body: unknown; problems: Problem[] } => {
+  const raw = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
+  const checked = schema.parse(camelKeys(parseBody(raw, req.headers["content-type"]), schema.verbatim));
+  return "problems" in checked ? { body: undefined, problems: checked.problems } : { body: checked.body, problems: [] };
+};
+
+/** Answers one request: parameters and body are checked together, so that all problems come at once. */
+const serve = async <C>(route: Route<C>, context: C, caller: Caller | undefined, req: Request, res: Response): Promise<void> => {
+  const { query, problems, names } = queryOf(req);
+  const { page, problems: pageProblems } = pageOf(query, pageBounds);
+  problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
+  const { params, texts } = pathParameters(route, req);
+  let body: unknown;
+  try {
+    const checked = checkedBody(route.body ?? anyBody, req);
+    body = checked.body;
+    problems.push(...checked.problems);
+  } catch (error) {
+    if (!(error instanceof Fault) || problems.length === 0 || error.kind !== "invalid") throw error;
+    problems.push(...error.problems);
+  }
+  if (problems.length > 0) throw new Fault("invalid", problems);
+  const result = await route.run({ cloud: context, params, texts, query, body, caller });
+  if (route.answers === "list") {
+    const listing = result as Listing;
+    const header = req.headers["x-filter"];
+    answer(res, 200, snakeKeys(envelope(listing, selected(listing, Array.isArray(header) ? header.join(",") : header), page)));
+  } else answer(res, 200, route.answers === "empty" ? {} : route.verbatimAnswer ? result : snakeKeys(result));
+};
+
+/** For routes that take no members: whatever JSON object comes is ignored, as unknown members are (contract section 3). */
+const anyBody = { parse: () => ({ body: {} }), verbatim: [] } as unknown as BodySchema<unknown>;
+
+const faultOf = (error: unknown): Fault | undefined => {
+  if (error instanceof Fault) return error;
+  // What express and its body reader throw: their `type` and `status` say what it was.
+  const { type, status } = error as { type?: string; status?: number };
+  if (type === "entity.too.large") return new Fault("too-large", [{ reason: `The body is larger than ${bodyLimitBytes} bytes.` }]);
+  if (type === "encoding.unsupported") return new Fault("unsupported-type", [{ reason: "This content encoding is not supported." }]);
+  if (status !== undefined && status >= 400 && status < 500) return new Fault("invalid", [{ reason: "The request could not be read." }]);
+  return undefined;
+};
+
+export interface Mounted<C> {
+  routes: readonly Route<C>[];
+  context: C;
+}
+
+/** The whole API as an express application. Every answer is JSON, whatever went wrong. */
+export const createApp = (cloud: Cloud, log: Log, host: string, mounts: ReadonlyArray<Mounted<never>>): express.Express => {
+  const app = express();
+  app.disable("x-powered-by");
+  app.disable("etag");
+  app.enable("case sensitive routing");
+  app.set("query parser", false);
+  app.use(commonHeaders);
+  app.use((req, _res, next) => {
+    const refused = requestProblem(req, host);
+    next(refused ? new Fault("forbidden", [refused]) : undefined);
+  });
+  const readRaw = express.raw({ type: () => true, limit: bodyLimitBytes });
+  const verbs = new Map<string, Set<string>>();
+  for (const { routes, context } of mounts) {
+    for (const route of routes) {
+      verbs.set(route.path, (verbs.get(route.path) ?? new Set()).add(route.method));
+      const verb = route.method.toLowerCase() as "get" | "post" | "put" | "delete";
+      app[verb](
+        route.path,
+        (req, res, next) => {
+          res.locals.caller = authorize(cloud, route, req, res);
+          next();
+        },
+        readRaw,
+        (req, res) => serve(route, context, res.locals.caller as Caller | undefined, req, res),
+      );
+    }
+  }
+  for (const [path, methods] of verbs) {
+    const allowed = [...methods, ...(methods.has("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
+    app.all(path, (req, res) => {
+      res.setHeader("Allow", allowed);
+      if (req.method !== "OPTIONS") throw new Fault("method-not-allowed", [{ reason: "Method Not Allowed" }]);
+      answer(res, 200, {});
+    });
+  }
+  app.use(() => {
+    throw notFound();
+  });
+  app.use((error: unknown, req: Request, res: Response, _next: NextFunction) => {
+    if (res.headersSent) return void res.destroy();
+    const fault = faultOf(error);
+    if (fault) {
+      if (fault.kind === "unavailable") log.error({ requestId: res.getHeader("X-Request-Id"), cause: fault.cause ?? fault }, fault.message);
+      return answer(res, statusOf[fault.kind], errorBody(fault.problems));
+    }
+    const requestId = res.getHeader("X-Request-Id");
+    log.error({ requestId, method: req.method, path: req.path, err: error }, "a request failed for a reason of ours");
+    answer(res, 500, { errors: [{ reason: `Something failed inside Backlot; its log says more under request id ${String(requestId)}.` }] });
+  });
+  return app;
+};

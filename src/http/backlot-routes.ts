@@ -1,0 +1,100 @@
+import { Fault, invalid, notFound, type Problem } from "../kernel/fault.js";
+import { type Route, route } from "../kernel/route.js";
+
+/** What our own endpoints need of the house; `main` provides it. Answers are in our spelling, respelled on the way out. */
+export interface Operator {
+  health(): object;
+  capabilities(): object;
+  /** Where an instance really is; undefined when there is none. */
+  instance(id: number): Promise<object | undefined>;
+  dial(address: string, port: number): { host: string; port: number } | undefined;
+  /** A node's last 50 measurements; undefined when there is no such node. */
+  probes(node: number): object | undefined;
+  /** SIGKILL to the machine; false when there is no such instance. */
+  kill(instance: number): Promise<boolean>;
+  /** Begins the clean stop; the answer leaves first. */
+  stop(): void;
+}
+
+const found = <V>(value: V | undefined): V => {
+  if (value === undefined) throw notFound();
+  return value;
+};
+
+const dialTarget = (query: Record<string, string | undefined>): { address: string; port: number } => {
+  const problems: Problem[] = [];
+  const port = Number(query.port);
+  if (query.address === undefined) problems.push({ reason: "A value is required.", field: "address" });
+  if (query.port === undefined) problems.push({ reason: "A value is required.", field: "port" });
+  else if (!Number.isInteger(port) || port < 1 || port > 65535) problems.push({ reason: "Must be 1-65535", field: "port" });
+  if (problems.length > 0) throw new Fault("invalid", problems);
+  return { address: query.address ?? "", port };
+};
+
+/** Backlot's own endpoints: nothing of ours is mixed into `/v4`. Scope `*` wants a full-rights token. */
+export const backlotRoutes: readonly Route<Operator>[] = [
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/health",
+    scope: null,
+    summary: "Says that it serves.",
+    answers: "one",
+    run: ({ cloud }) => cloud.health(),
+  }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/capabilities",
+    scope: null,
+    summary: "What is real here and what is not.",
+    answers: "one",
+    run: ({ cloud }) => cloud.capabilities(),
+  }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/instances/:instanceId",
+    scope: "*",
+    summary: "Where an instance really is.",
+    answers: "one",
+    run: async ({ cloud, params }) => found(await cloud.instance(params.instanceId ?? 0)),
+  }),
+  route<Operator, undefined>({
+    method: "POST",
+    path: "/_backlot/instances/:instanceId/kill",
+    scope: "*",
+    summary: "Kills the machine as a crash would.",
+    answers: "empty",
+    run: async ({ cloud, params }) => {
+      if (!(await cloud.kill(params.instanceId ?? 0))) throw notFound();
+    },
+  }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/nodes/:nodeId/probes",
+    scope: "*",
+    summary: "The last 50 health checks of a node.",
+    answers: "one",
+    run: ({ cloud, params }) => found(cloud.probes(params.nodeId ?? 0)),
+  }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/dial",
+    query: ["address", "port"],
+    scope: "*",
+    summary: "How a process on this machine reaches an address of an instance.",
+    answers: "one",
+    run: ({ cloud, query }) => {
+      const { address, port } = dialTarget(query);
+      const endpoint = cloud.dial(address, port);
+      if (!endpoint) throw invalid("Lies in neither pool.", "address");
+      return endpoint;
+    },
+  }),
+  route<Operator, undefined>({
+    method: "POST",
+    path: "/_backlot/stop",
+    scope: "*",
+    summary: "Stops Backlot cleanly.",
+    answers: "empty",
+    run: ({ cloud }) => cloud.stop(),
+  }),
+];

@@ -1,0 +1,68 @@
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { cannotStart, reasonOf } from "../kernel/fault.js";
+import { errorBody } from "./status.js";
+
+export interface ApiServer {
+  /** `http://127.0.0.1:4747` */
+  url: string;
+  port: number;
+  /** Stops accepting, ends idle connections, gives requests under way a bound, and waits until the port is free. */
+  close(): Promise<void>;
+}
+
+/** How long requests under way may take once the server closes, in ms. */
+const graceMs = 2_000;
+
+const phrases: Record<number, string> = { 400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large" };
+
+/** What is not HTTP, or too much of it, is answered in JSON as well. */
+const onClientError = (error: NodeJS.ErrnoException, socket: Socket): void => {
+  if (!socket.writable || error.code === "ECONNRESET") return void socket.destroy();
+  const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
+  const reason =
+    status === 431 ? "The request's head is too large." : status === 408 ? "The request took too long." : "These bytes are not an HTTP/1.1 request.";
+  const body = JSON.stringify(errorBody([{ reason }]));
+  socket.end(
+    `HTTP/1.1 ${status} ${phrases[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
+};
+
+const listen = (server: Server, port: number, host: string): Promise<AddressInfo> =>
+  new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ port, host }, () => {
+      server.off("error", reject);
+      resolve(server.address() as AddressInfo);
+    });
+  });
+
+/** Opens the API's port. `host` and `port` as configured; port 0 picks a free one. */
+export const openServer = async (listener: RequestListener, host: string, port: number): Promise<ApiServer> => {
+  const server = createServer(
+    { requireHostHeader: false, connectionsCheckingInterval: 1_000, headersTimeout: 15_000, requestTimeout: 60_000 },
+    listener,
+  );
+  server.on("clientError", onClientError);
+  const address = await listen(server, port, host).catch((error: NodeJS.ErrnoException) => {
+    const who = `${host}:${port}`;
+    if (error.code === "EADDRINUSE") {
+      throw cannotStart(`The port ${who} is taken by another process; stop that one or choose another with --port (0 picks a free one).`, error);
+    }
+    if (error.code === "EACCES") throw cannotStart(`The port ${who} needs privileges this user lacks; choose one above 1023 with --port.`, error);
+    throw cannotStart(`Cannot listen on ${who}: ${reasonOf(error)}; choose another with --host and --port.`, error);
+  });
+  return {
+    url: `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`,
+    port: address.port,
+    close: () =>
+      new Promise((resolve) => {
+        const cut = setTimeout(() => server.closeAllConnections(), graceMs);
+        server.close(() => {
+          clearTimeout(cut);
+          resolve();
+        });
+        server.closeIdleConnections();
+      }),
+  };
+};

@@ -1,0 +1,30 @@
+/** `sslCert` -> `ssl_cert`, part by part, so that paths such as `configs[0].nodes[1].address` work too. snake_case exists only at the wire. */
+export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** `ssl_cert` -> `sslCert`; undefined for what is no wire name of ours, so that `sslCert` itself is no second spelling. */
+const camel = (name: string): string | undefined =>
+  /^[a-z0-9_]+$/.test(name) && !name.startsWith("__") ? name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : undefined;
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Respells every key of an answer. */
+export const snakeKeys = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(snakeKeys);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [snake(name), snakeKeys(member)]));
+};
+
+/** Respells every key of a request, except inside the members named in `verbatim`. Keys that cannot be ours are left out, as unknown ones are. */
+export const camelKeys = (value: unknown, verbatim: readonly string[] = []): unknown => {
+  if (Array.isArray(value)) return value.map((entry) => camelKeys(entry));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, member]) => {
+      const ours = camel(name);
+      return ours === undefined ? [] : [[ours, verbatim.includes(ours) ? member : camelKeys(member)]];
+    }),
+  );
+};
+
+/** A problem's field as the caller spells it; header names stay. */
+export const wireField = (field: string): string => (/^[a-z]/.test(field) ? snake(field) : field);

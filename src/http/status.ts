@@ -1,0 +1,20 @@
+import type { FaultKind, Problem } from "../kernel/fault.js";
+import { wireField } from "./spelling.js";
+
+/** The one map from what went wrong to a status code (contract section 6). */
+export const statusOf: Record<FaultKind, number> = {
+  invalid: 400,
+  unauthenticated: 401,
+  forbidden: 403,
+  "not-found": 404,
+  "method-not-allowed": 405,
+  "too-large": 413,
+  "unsupported-type": 415,
+  unavailable: 503,
+  startup: 500,
+};
+
+/** `{"errors":[{"reason","field"?}]}` (contract section 6). */
+export const errorBody = (problems: readonly Problem[]) => ({
+  errors: problems.map(({ reason, field }) => (field === undefined ? { reason } : { reason, field: wireField(field) })),
+});

@@ -1,0 +1,3 @@
+export { cleanMachine, type Leftover } from "./clean.js";
+export type { Config } from "./config/settings.js";
+export { type Hooks, openCloud as startBacklot, type Running as Backlot } from "./main.js";

@@ -1,0 +1,160 @@
+import { z } from "zod";
+import type { Problem } from "./fault.js";
+
+/** Who sets a field: `read` we do; `create` the caller, once; `write` the caller, any time; `secret` is taken and never shown (DESIGN section 2 "The field table"). */
+type Setter = "read" | "create" | "write" | "secret";
+
+interface FieldOptions {
+  /** May stand in `X-Filter` (contract 5.2). */
+  filter?: boolean;
+  /** Creation without it is refused. */
+  required?: boolean;
+  /** For a secret: may be set again by an update. */
+  update?: boolean;
+  /** For a secret: reads back as `<REDACTED>` when set, null when not. */
+  redacted?: boolean;
+  /** Keys inside are the caller's own words and are not respelled. */
+  verbatim?: boolean;
+}
+
+export interface Field<S extends z.ZodType = z.ZodType, W extends Setter = Setter, O extends FieldOptions = FieldOptions> {
+  setter: W;
+  schema: S;
+  note: string;
+  options: O;
+}
+
+const row =
+  <W extends Setter>(setter: W) =>
+  <S extends z.ZodType, const O extends FieldOptions = Record<never, never>>(schema: S, note: string, options?: O): Field<S, W, O> => ({
+    setter,
+    schema,
+    note,
+    options: (options ?? {}) as O,
+  });
+
+export const field = { read: row("read"), create: row("create"), write: row("write"), secret: row("secret") };
+
+export type FieldTable = Record<string, Field>;
+
+type CreateNames<T extends FieldTable> = { [N in keyof T]: T[N]["setter"] extends "read" ? never : N }[keyof T];
+type RequiredNames<T extends FieldTable> = { [N in CreateNames<T>]: T[N]["options"] extends { required: true } ? N : never }[CreateNames<T>];
+type UpdateNames<T extends FieldTable> = {
+  [N in keyof T]: T[N]["setter"] extends "write" ? N : T[N]["options"] extends { update: true } ? N : never;
+}[keyof T];
+
+/** What a caller sends to create. Members left out, or `null` where null means nothing, are absent. */
+export type CreateBody<T extends FieldTable> = { [N in RequiredNames<T>]: z.infer<T[N]["schema"]> } & {
+  [N in Exclude<CreateNames<T>, RequiredNames<T>>]?: z.infer<T[N]["schema"]> | undefined;
+};
+
+/** What a caller sends to update: every member may be left out. */
+export type UpdateBody<T extends FieldTable> = { [N in UpdateNames<T>]?: z.infer<T[N]["schema"]> | undefined };
+
+/** A checked request body: from unknown JSON (already respelled) to a value, or all its problems. */
+export interface BodySchema<B> {
+  schema: z.ZodType;
+  parse(value: unknown): { body: B } | { problems: Problem[] };
+  /** Names whose content is not respelled. */
+  verbatim: readonly string[];
+}
+
+const isCreate = (entry: Field): boolean => entry.setter !== "read";
+const isUpdate = (entry: Field): boolean => entry.setter === "write" || (entry.setter === "secret" && entry.options.update === true);
+
+const bodySchema = <B>(table: FieldTable, takes: (entry: Field) => boolean, requires: (entry: Field) => boolean): BodySchema<B> => {
+  const entries = Object.entries(table).filter(([, entry]) => takes(entry));
+  const shape = Object.fromEntries(
+    entries.map(([name, entry]) => {
+      const nullable = entry.schema.safeParse(null).success;
+      // Clients send null for optional members and mean "absent" (contract, decision 8).
+      const lenient = requires(entry)
+        ? entry.schema
+        : nullable
+          ? entry.schema.optional()
+          : entry.schema.nullish().transform((value) => value ?? undefined);
+      return [name, lenient];
+    }),
+  );
+  const schema = z.object(shape);
+  const published = z.object(
+    Object.fromEntries(entries.map(([name, entry]) => [name, (requires(entry) ? entry.schema : entry.schema.optional()).describe(entry.note)])),
+  );
+  return {
+    schema: published,
+    verbatim: entries.filter(([, entry]) => entry.options.verbatim).map(([name]) => name),
+    parse: (value) => {
+      const parsed = schema.safeParse(value, { error: reasonFor });
+      if (!parsed.success) return { problems: problemsOf(parsed.error) };
+      return { body: Object.fromEntries(Object.entries(parsed.data).filter(([, member]) => member !== undefined)) as B };
+    },
+  };
+};
+
+export const createSchema = <T extends FieldTable>(table: T): BodySchema<CreateBody<T>> =>
+  bodySchema(table, isCreate, (entry) => entry.options.required === true);
+
+/** No defaults here: a default inside an update would wipe the field (DESIGN section 2). */
+export const updateSchema = <T extends FieldTable>(table: T): BodySchema<UpdateBody<T>> => bodySchema(table, isUpdate, () => false);
+
+/** For a body that no field table describes, such as an action's. Every member may be null for "absent". */
+export const customSchema = <S extends z.ZodType>(schema: S): BodySchema<z.infer<S>> => ({
+  schema,
+  verbatim: [],
+  parse: (value) => {
+    const parsed = schema.safeParse(value, { error: reasonFor });
+    return parsed.success ? { body: parsed.data } : { problems: problemsOf(parsed.error) };
+  },
+});
+
+export const filterableNames = (table: FieldTable): string[] =>
+  Object.entries(table)
+    .filter(([, entry]) => entry.options.filter)
+    .map(([name]) => name);
+
+/** The schema of what is shown: everything but secrets, which may read back redacted. */
+export const viewSchema = (table: FieldTable): z.ZodType =>
+  z.object(
+    Object.fromEntries(
+      Object.entries(table)
+        .filter(([, entry]) => entry.setter !== "secret" || entry.options.redacted)
+        .map(([name, entry]) => [name, (entry.setter === "secret" ? z.literal("<REDACTED>").nullable() : entry.schema).describe(entry.note)]),
+    ),
+  );
+
+const pathText = (path: readonly PropertyKey[]): string =>
+  path.reduce<string>((text, part) => (typeof part === "number" ? `${text}[${part}]` : text === "" ? String(part) : `${text}.${String(part)}`), "");
+
+const article = (type: string): string => (/^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`);
+const typeWords: Record<string, string> = {
+  int: "integer",
+  number: "number",
+  string: "text",
+  boolean: "boolean",
+  object: "object",
+  array: "list",
+  record: "object",
+};
+
+/** The reason for one zod issue, without the field's name (DESIGN section 3 "Transport"; wording after contract 6.1). */
+const reasonFor = (issue: z.core.$ZodRawIssue): string | undefined => {
+  if (issue.input === undefined) return "A value is required.";
+  if (issue.code === "invalid_type") return `Must be ${article(typeWords[issue.expected] ?? issue.expected)}.`;
+  if (issue.code === "invalid_value") return `Must be one of ${issue.values.map(String).join(", ")}.`;
+  return undefined;
+};
+
+/** zod's issues as problems: one each, unknown keys one per key (zod folds them into one with an empty path). */
+export const problemsOf = (error: z.ZodError): Problem[] =>
+  error.issues.flatMap((issue): Problem[] => {
+    if (issue.code === "unrecognized_keys") return issue.keys.map((key) => ({ reason: "Unknown.", field: pathText([...issue.path, key]) }));
+    const at = pathText(issue.path);
+    return [at === "" ? { reason: issue.message } : { reason: issue.message, field: at }];
+  });
+
+/** Whole number within bounds, with the public API's wording (contract 6.1). */
+export const integer = (min: number, max: number) => z.int("Must be an integer.").min(min, `Must be ${min}-${max}`).max(max, `Must be ${min}-${max}`);
+
+/** Text whose length is within bounds, in characters. */
+export const text = (min: number, max: number) =>
+  z.string().min(min, `Length must be ${min}-${max} characters`).max(max, `Length must be ${min}-${max} characters`);

@@ -1,0 +1,59 @@
+import type { BodySchema } from "./field.js";
+
+export type Method = "GET" | "POST" | "PUT" | "DELETE";
+
+/** Who calls: the token and the user behind it. */
+export interface Caller {
+  tokenId: number;
+  username: string;
+  /** Space separated scope words, `*` for everything (contract 4.2). */
+  scopes: string;
+}
+
+/** What a route's function is given: everything already checked. */
+export interface Call<C, B> {
+  cloud: C;
+  /** Path parameters; numbers unless the route lists them in `texts`. */
+  params: Record<string, number>;
+  texts: Record<string, string>;
+  /** Query parameters the route declares; undefined when absent. */
+  query: Record<string, string | undefined>;
+  body: B;
+  /** Undefined only on public routes that were called without a token. */
+  caller: Caller | undefined;
+}
+
+/** Rows to list: `http` filters, orders and pages them, and makes views of one page only. */
+export interface Listing<R = unknown> {
+  rows: readonly R[];
+  view(row: R): unknown;
+  /** Names (ours) that `X-Filter` may use. */
+  filterable: readonly string[];
+  /** The value a filter compares. */
+  fieldValue(row: R, name: string): unknown;
+}
+
+/** One line of a resource's routes: data, not a router. `C` is the cloud the functions work on. */
+// biome-ignore lint/suspicious/noExplicitAny: a table of routes holds bodies of every type; each route checks its own.
+export interface Route<C, B = any> {
+  method: Method;
+  /** Native path with `:name` parameters, e.g. `/v4/balancers/:balancerId`; `*name` takes the rest, slashes included. */
+  path: string;
+  /** Parameters that are texts (slugs, addresses); all others are positive whole numbers. */
+  textParams?: readonly string[];
+  /** Query parameters it takes. None under `/v4`, where only `page` and `page_size` exist (description section 1). */
+  query?: readonly string[];
+  /** Scope word; GET wants `word:read_only`, the rest `word:read_write`. `null`: no token needed. */
+  scope: string | null;
+  summary: string;
+  body?: BodySchema<B>;
+  answers: "list" | "one" | "empty";
+  /** True when the answer is already in wire spelling, as catalogue entries are. */
+  verbatimAnswer?: boolean;
+  /** Name of the view's schema in the OpenAPI document. */
+  shows?: string;
+  run(call: Call<C, B>): unknown;
+}
+
+/** Keeps the body's type inside one route while the table stays plain. */
+export const route = <C, B>(entry: Route<C, B>): Route<C> => entry;

@@ -1,0 +1,245 @@
+import { rm, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Logger, pino } from "pino";
+import type { BalancerPlane } from "./balancer/plane.js";
+import { openPlane } from "./balancer/worker-host.js";
+import type { Config } from "./config/settings.js";
+import { createApp, type Mounted } from "./http/app.js";
+import { backlotRoutes, type Operator } from "./http/backlot-routes.js";
+import { openApiDocument } from "./http/openapi.js";
+import { openServer } from "./http/server.js";
+import { realClock } from "./kernel/clock.js";
+import { Closers } from "./kernel/closers.js";
+import { cannotStart, reasonOf } from "./kernel/fault.js";
+import type { Route } from "./kernel/route.js";
+import { type Health, openHealth } from "./reconcile/health.js";
+import { openListeners } from "./reconcile/listeners.js";
+import { machineSpec } from "./reconcile/machine-spec.js";
+import { openMachines } from "./reconcile/machines.js";
+import { addressesOf } from "./resources/addresses/address.js";
+import { readCatalogue } from "./resources/catalogue/catalogue.js";
+import { type Cloud, type CloudStore, type Kinds, kinds, schemaVersion } from "./resources/cloud.js";
+import { routes, shapes } from "./resources/index.js";
+import { limits } from "./resources/limits.js";
+import { admitStartToken, freshToken, tokenHash } from "./resources/tokens/token.js";
+import type { RuntimeDriver } from "./runtime/driver.js";
+import { openRuntime, type RuntimeChoice, runtimeKind, strangers } from "./runtime/open-runtime.js";
+import { openStore } from "./store/open-store.js";
+
+export interface Hooks {
+  /** A line about something that takes long, such as the making of a guest image. */
+  onProgress?(line: string): void;
+}
+
+/** A cloud that runs in this process. */
+export interface Running {
+  /** Base of the API, e.g. `http://127.0.0.1:4747`. */
+  url: string;
+  /** A full-rights token, valid now and after restarts. */
+  token: string;
+  runtime: "docker" | "process";
+  pid: number;
+  /** Folder of the state. */
+  state: string;
+  /** Stops cleanly; `machines` overrides the setting `onExit`. Waits until all is closed. */
+  close(options?: { machines?: "keep" | "stop" }): Promise<void>;
+  /** Resolves when it is closed, whoever asked for it. */
+  closed: Promise<void>;
+}
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const version = (createRequire(import.meta.url)("../package.json") as { version: string }).version;
+/** What a running Backlot leaves in its state folder for `backlot status` and `backlot stop`. */
+const runningFile = "running.json";
+
+const storedChoice = (store: CloudStore): RuntimeChoice | undefined => store.list("pool")[0];
+
+const keepChoice = (store: CloudStore, choice: RuntimeChoice): Promise<void> =>
+  store.commit((tx) => {
+    const row = tx.list("pool")[0];
+    if (row) tx.update("pool", row.id, choice);
+    else tx.insert("pool", choice);
+  });
+
+/** The runtime this state runs on, with its pools settled. */
+const openMachinesRoom = async (
+  config: Config,
+  store: CloudStore,
+  log: Logger,
+  hooks: Hooks,
+): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice }> => {
+  const stored = storedChoice(store);
+  const kind = await runtimeKind(config.runtime, stored, store.list("instance").length > 0);
+  const given = store.list("address").flatMap((row) => (row.public ? [] : [row.address]));
+  const foreign = strangers(config.privatePool, given);
+  if (foreign.length > 0) {
+    throw cannotStart(
+      `This state holds private addresses outside ${config.privatePool}, such as ${foreign[0]}; start with the --private-pool it was made with, or choose another folder with --state.`,
+    );
+  }
+  const opened = await openRuntime(kind, stored?.runtime === kind ? stored : undefined, {
+    owner: store.owner,
+    stateFolder: config.state,
+    privatePool: config.privatePool,
+    imageFallback: config.imageFallback,
+    allowHostScripts: config.allowHostScripts,
+    onProgress: (line) => {
+      hooks.onProgress?.(line);
+      log.info(line);
+    },
+    onProblem: (reason) => log.warn(reason),
+  });
+  await keepChoice(store, opened.choice);
+  return opened;
+};
+
+/** Stops every machine that runs; their rows still want them on, so the next start brings them up. */
+const stopMachines = async (cloud: Cloud, driver: RuntimeDriver, log: Logger): Promise<void> => {
+  const running = (await driver.list()).filter((machine) => machine.running);
+  const stopping = running.map(async ({ instance }) => {
+    const row = cloud.store.get("instance", instance);
+    if (row) await driver.ensure({ ...machineSpec(cloud, row), running: false });
+  });
+  for (const result of await Promise.allSettled(stopping))
+    if (result.status === "rejected") log.error({ err: result.reason }, "a machine could not be stopped");
+};
+
+const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, startedMs: number, state: string, stop: () => void): Operator => ({
+  health: () => ({
+    status: "ok",
+    pid: process.pid,
+    owner: cloud.store.owner,
+    runtime: driver.name,
+    version,
+    state,
+    uptimeS: Math.round((cloud.clock.now() - startedMs) / 1000),
+    counts: Object.fromEntries((["balancer", "config", "node", "instance", "address"] as const).map((kind) => [kind, cloud.store.list(kind).length])),
+  }),
+  capabilities: () => ({ runtime: driver.name, version, rows: [...driver.capabilities().rows, ...limits] }),
+  instance: async (id) => {
+    const row = cloud.store.get("instance", id);
+    if (!row) return undefined;
+    const machine = (await driver.list()).find((candidate) => candidate.instance === id);
+    const addresses = addressesOf(cloud.store, id);
+    const main = addresses.find((entry) => !entry.public) ?? addresses[0];
+    return {
+      runtime: driver.name,
+      ...(driver.name === "docker" ? { containerId: machine?.containerId ?? null } : { pid: machine?.pid ?? null }),
+      running: machine?.running ?? false,
+      addresses: addresses.map((entry) => entry.address),
+      endpoint: (main && driver.dial(main.address, 80)) ?? null,
+      substitutedImage: machine?.substitutedImage ?? null,
+      script: machine?.script ?? null,
+      bootLog: await driver.log(id),
+    };
+  },
+  dial: (address, port) => driver.dial(address, port),
+  probes: (node) =>
+    cloud.store.get("node", node) && {
+      probes: health
+        .probes(node)
+        .map((entry) => ({ time: new Date(entry.atMs).toISOString(), durationMs: entry.durationMs, ok: entry.ok, reason: entry.reason })),
+    },
+  kill: async (instance) => {
+    if (!cloud.store.get("instance", instance)) return false;
+    await driver.kill(instance);
+    return true;
+  },
+  stop,
+});
+
+const openLoops = (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, log: Logger) => {
+  const failed = (what: string) => (id: number, error: unknown) =>
+    log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
+  const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
+  const health = openHealth({ cloud, driver, onFailure: failed("node") });
+  const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.hint(node) });
+  return { machines, health, listeners };
+};
+
+/** Opens every room in order; whatever fails, what was opened is closed again in reverse. */
+export const openCloud = async (config: Config, hooks: Hooks = {}): Promise<Running> => {
+  const closers = new Closers();
+  try {
+    return await openRooms(config, hooks, closers);
+  } catch (error) {
+    await closers.close().catch(() => {});
+    throw error;
+  }
+};
+
+const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promise<Running> => {
+  const log = pino({ level: config.logLevel, base: null }, pino.destination({ fd: 2, sync: true }));
+  const clock = realClock(config.speed);
+  const startedMs = clock.now();
+  const onProblem = (reason: string): void => log.warn(reason);
+
+  const store = await openStore<Kinds>({ folder: config.state, kinds, schemaVersion, migrations: {}, onProblem });
+  closers.add(() => store.close());
+  const { driver, choice } = await openMachinesRoom(config, store, log, hooks);
+  closers.add(() => driver.close());
+
+  const controlToken = freshToken();
+  const cloud: Cloud = {
+    store,
+    clock,
+    catalogue: readCatalogue(join(root, "fixtures")),
+    controlHash: tokenHash(controlToken),
+    settings: {
+      privatePool: config.privatePool,
+      publicPool: choice.publicPool,
+      balancerAddresses: config.balancerAddresses,
+      certificates: config.certificates,
+    },
+  };
+  const token = config.token ?? freshToken();
+  await admitStartToken(cloud, token);
+
+  let machinesAtExit = config.onExit;
+  closers.add(async () => {
+    if (machinesAtExit === "stop") await stopMachines(cloud, driver, log);
+  });
+  const plane = openPlane({ onProblem });
+  closers.add(() => plane.close());
+  const { machines, health, listeners } = openLoops(cloud, driver, plane, log);
+  for (const loop of [machines, health, listeners]) closers.add(() => loop.close());
+  await machines.resync();
+
+  let announceClosed = (): void => {};
+  const closed = new Promise<void>((resolve) => {
+    announceClosed = resolve;
+  });
+  const close = async (options: { machines?: "keep" | "stop" } = {}): Promise<void> => {
+    machinesAtExit = options.machines ?? machinesAtExit;
+    try {
+      await closers.close();
+    } finally {
+      announceClosed();
+    }
+  };
+  const operator = operatorOf(cloud, driver, health, startedMs, config.state, () => setImmediate(() => void close()));
+  const document = openApiDocument(routes as readonly Route<never>[], shapes, version);
+  const describe: Route<Cloud> = {
+    method: "GET",
+    path: "/v4/openapi.json",
+    scope: null,
+    summary: "This document.",
+    answers: "one",
+    verbatimAnswer: true,
+    run: () => document,
+  };
+  const mounts: Mounted<never>[] = [
+    { routes: [...routes, describe], context: cloud } as never,
+    { routes: backlotRoutes, context: operator } as never,
+  ];
+  const server = await openServer(createApp(cloud, log, config.host, mounts), config.host, config.port);
+  closers.add(() => server.close());
+
+  const path = join(config.state, runningFile);
+  await writeFile(path, JSON.stringify({ url: server.url, pid: process.pid, token: controlToken }), { mode: 0o600 });
+  closers.add(() => rm(path, { force: true }));
+  log.info({ url: server.url, runtime: driver.name, state: config.state }, "serving");
+  return { url: server.url, token, runtime: driver.name, pid: process.pid, state: config.state, close, closed };
+};

@@ -1,0 +1,135 @@
+import { type ProbeResult, probe } from "../balancer/probe.js";
+import type { Disposable } from "../kernel/closers.js";
+import { reasonOf } from "../kernel/fault.js";
+import { indexBy } from "../kernel/index-by.js";
+import { addressesOf, addressRow } from "../resources/addresses/address.js";
+import { type Cloud, observe, observed } from "../resources/cloud.js";
+import type { ConfigRow } from "../resources/configs/config.js";
+import { type NodeProbe, type NodeRow, nodeStatus, nodesOf } from "../resources/nodes/node.js";
+import { parseNodeAddress } from "../resources/nodes/rules.js";
+import type { RuntimeDriver } from "../runtime/driver.js";
+import { isSame } from "./known-rows.js";
+import { openLoop } from "./loop.js";
+
+export interface Health extends Disposable {
+  /** The last 50 measurements of a node, oldest first. */
+  probes(node: number): readonly NodeProbe[];
+  /** Something happened to this node: measure now, and do not wait the interval between its attempts. */
+  hint(node: number): void;
+}
+
+interface HealthOptions {
+  cloud: Cloud;
+  driver: Pick<RuntimeDriver, "dial">;
+  onFailure(node: number, error: unknown): void;
+}
+
+const keptProbes = 50;
+/** A node that is not up is looked at this often at the most, in simulated ms, so that "the port starts listening" is noticed soon. */
+const recoveryMs = 5_000;
+/** However fast time goes, a check may take this long, in real ms. */
+const shortestTimeoutMs = 100;
+const shortestPauseMs = 20;
+
+const hostOf = (row: NodeRow): string | undefined => parseNodeAddress(row.address)?.host;
+
+export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health => {
+  const { store, clock } = cloud;
+  const history = new Map<number, NodeProbe[]>();
+  const failures = new Map<number, number>();
+  const hinted = new Set<number>();
+
+  /** Asks the world. Second member: no further attempt is needed to believe it. */
+  const measure = async (row: NodeRow, config: ConfigRow, signal: AbortSignal): Promise<[ProbeResult, boolean]> => {
+    const target = parseNodeAddress(row.address);
+    const endpoint = target && driver.dial(target.host, target.port);
+    if (!target || !endpoint) return [{ ok: false, reason: "The address lies outside the private pool.", durationMs: 0 }, true];
+    const holder = addressRow(store, target.host);
+    const seen = holder && observed(store, "instance", holder.instanceId);
+    // The engine's word: a dead container's address does not refuse, it only stays silent.
+    if (holder && !seen?.running) return [{ ok: false, reason: `Instance ${holder.instanceId} is not running.`, durationMs: 0 }, true];
+    const result = await probe(
+      {
+        kind: config.check === "none" ? "connection" : config.check,
+        host: endpoint.host,
+        port: endpoint.port,
+        path: config.checkPath,
+        body: config.checkBody,
+        timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),
+        hostHeader: row.address,
+      },
+      signal,
+    );
+    return [result, false];
+  };
+
+  const remember = (id: number, atMs: number, { ok, reason, durationMs }: ProbeResult): void => {
+    const probes = [...(history.get(id) ?? []), { atMs, durationMs, ok, reason }];
+    history.set(id, probes.slice(-keptProbes));
+  };
+
+  const forget = (id: number): void => {
+    history.delete(id);
+    failures.delete(id);
+    hinted.delete(id);
+    observe(store, "node", id, undefined);
+  };
+
+  const reconcile = async (id: number, signal: AbortSignal): Promise<number | undefined> => {
+    const row = store.get("node", id);
+    const config = row && store.get("config", row.configId);
+    if (!row || !config) return void forget(id);
+    // Contract 8.5: checks of a node in mode reject stop, and it counts as down.
+    if (row.mode === "reject") return void observe(store, "node", id, { status: "Unknown" });
+    const urgent = hinted.delete(id);
+    const atMs = clock.now();
+    const [result, final] = await measure(row, config, signal);
+    if (signal.aborted || !store.get("node", id)) return undefined;
+    remember(id, atMs, result);
+    const failed = result.ok ? 0 : (failures.get(id) ?? 0) + 1;
+    failures.set(id, failed);
+    const out = !result.ok && (final || failed >= config.checkAttempts || nodeStatus(store, id) !== "UP");
+    if (result.ok || out) observe(store, "node", id, { status: result.ok ? "UP" : "DOWN" });
+    if (urgent && !result.ok && !out) {
+      hinted.add(id);
+      return 0;
+    }
+    const intervalMs = config.checkInterval * 1000;
+    return Math.max(shortestPauseMs, clock.simulated(result.ok || !out ? intervalMs : Math.min(intervalMs, recoveryMs)));
+  };
+
+  /** Our own observations are told to watchers too; only a changed row is a reason to measure again. */
+  const knownNodes = new Map<number, NodeRow>();
+  const knownConfigs = new Map<number, ConfigRow>();
+  const sameNode = (id: number): boolean => isSame(knownNodes, id, store.get("node", id));
+  const sameConfig = (id: number): boolean => isSame(knownConfigs, id, store.get("config", id));
+
+  const loop = openLoop({ reconcile, clock, onFailure: (id, error) => onFailure(id, reasonOf(error)), concurrency: 256 });
+  const hint = (id: number): void => {
+    hinted.add(id);
+    loop.poke(id);
+  };
+  const watching = store.watch((kind, id) => {
+    if (kind === "node" && !sameNode(id)) hint(id);
+    if (kind === "config" && !sameConfig(id)) for (const row of nodesOf(store, id)) hint(row.id);
+    if (kind === "instance") {
+      const nodes = indexBy(store.list("node"), hostOf);
+      for (const { address } of addressesOf(store, id)) for (const row of nodes.get(address) ?? []) hint(row.id);
+    }
+  });
+
+  for (const row of store.list("config")) knownConfigs.set(row.id, row);
+  for (const row of store.list("node")) {
+    knownNodes.set(row.id, row);
+    loop.poke(row.id);
+  }
+
+  return {
+    probes: (node) => history.get(node) ?? [],
+    hint,
+    close: async () => {
+      await watching.close();
+      await loop.close();
+    },
+  };
+};

@@ -1,0 +1,105 @@
+import type { BalancerPlane, ListenerSpec, NodeSpec } from "../balancer/plane.js";
+import type { Disposable } from "../kernel/closers.js";
+import { type Cloud, observe } from "../resources/cloud.js";
+import type { ConfigRow } from "../resources/configs/config.js";
+import { nodeStatus, nodesOf } from "../resources/nodes/node.js";
+import { parseNodeAddress } from "../resources/nodes/rules.js";
+import type { RuntimeDriver } from "../runtime/driver.js";
+import { isSame } from "./known-rows.js";
+import { openLoop } from "./loop.js";
+
+interface ListenersOptions {
+  cloud: Cloud;
+  plane: BalancerPlane;
+  driver: Pick<RuntimeDriver, "dial">;
+  onFailure(config: number, error: unknown): void;
+  /** A real request met a failing node. */
+  onPassive(node: number): void;
+}
+
+/** How often a listener that failed (a taken port, say) is tried again, in real ms. */
+const retryMs = 1_000;
+
+const keyOf = (config: number): string => `config:${config}`;
+
+/** What the plane is to do for a config; undefined when it serves no such thing. Pure. */
+const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: ConfigRow): ListenerSpec | undefined => {
+  const balancer = cloud.store.get("balancer", row.balancerId);
+  if (!balancer || row.protocol === "udp") return undefined;
+  const nodes = nodesOf(cloud.store, row.id).flatMap((node): NodeSpec[] => {
+    const target = parseNodeAddress(node.address);
+    const endpoint = target && driver.dial(target.host, target.port);
+    if (!endpoint) return [];
+    // Contract 8.5: with check none a node is used whatever a probe says.
+    const up = row.check === "none" || nodeStatus(cloud.store, node.id) === "UP";
+    return [{ id: node.id, label: node.label, address: node.address, endpoint, weight: node.weight, mode: node.mode, up }];
+  });
+  return {
+    address: balancer.ipv4,
+    port: row.port,
+    protocol: row.protocol,
+    tls:
+      row.protocol === "https" && row.sslCert !== null && row.sslKey !== null
+        ? { cert: row.sslCert, key: row.sslKey, cipherSuite: row.cipherSuite === "legacy" ? "legacy" : "recommended" }
+        : null,
+    algorithm: row.algorithm === "ring_hash" ? "source" : row.algorithm,
+    stickiness: row.stickiness === "table" || row.stickiness === "http_cookie" ? row.stickiness : "none",
+    checkPassive: row.checkPassive,
+    nodes,
+  };
+};
+
+/** Makes the data plane listen on what the config rows say, and writes back where it really does. */
+export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: ListenersOptions): Disposable => {
+  const { store, clock } = cloud;
+  /** A removed node's row is gone when its news comes, so its config is remembered here. */
+  const configOf = new Map<number, number>();
+
+  const reconcile = async (id: number): Promise<number | undefined> => {
+    const row = store.get("config", id);
+    if (!row) {
+      await plane.apply(keyOf(id), undefined);
+      observe(store, "config", id, undefined);
+      return undefined;
+    }
+    const spec = listenerSpec(cloud, driver, row);
+    const state = await plane.apply(keyOf(id), spec);
+    observe(
+      store,
+      "config",
+      id,
+      spec ? state : { status: "failed", reason: "Protocol udp is stored but not served yet; see /_backlot/capabilities." },
+    );
+    return spec && state.status === "failed" ? retryMs : undefined;
+  };
+
+  const loop = openLoop({ reconcile, clock, onFailure, concurrency: 32 });
+  const known = new Map<number, ConfigRow>();
+  const watching = store.watch((kind, id) => {
+    if (kind === "config") {
+      if (!isSame(known, id, store.get("config", id))) loop.poke(id);
+    }
+    if (kind === "node") {
+      const config = store.get("node", id)?.configId ?? configOf.get(id);
+      if (config === undefined) return;
+      if (store.get("node", id)) configOf.set(id, config);
+      else configOf.delete(id);
+      loop.poke(config);
+    }
+  });
+  const passive = plane.watch((_key, node) => onPassive(node));
+
+  for (const row of store.list("node")) configOf.set(row.id, row.configId);
+  for (const row of store.list("config")) {
+    known.set(row.id, row);
+    loop.poke(row.id);
+  }
+
+  return {
+    close: async () => {
+      await passive.close();
+      await watching.close();
+      await loop.close();
+    },
+  };
+};

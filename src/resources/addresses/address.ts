@@ -1,0 +1,97 @@
+import { contains, formatCidr, formatIpv4, netmask, parseCidr, type Range, slice } from "../../kernel/addresses.js";
+import { Fault } from "../../kernel/fault.js";
+import { indexBy } from "../../kernel/index-by.js";
+import type { Row } from "../../store/store.js";
+import type { Cloud, CloudStore, Tx } from "../cloud.js";
+
+/** An IPv4 address that an instance holds (contract 10.1). */
+export interface AddressRow extends Row {
+  address: string;
+  public: boolean;
+  region: string;
+  instanceId: number;
+  /** Null: the default name of a public address, none for a private one. */
+  rdns: string | null;
+}
+
+/** Which piece of the private pool a region has: piece `id - 1`, given when the region is first used. */
+export interface SliceRow extends Row {
+  region: string;
+}
+
+/** The pool is cut into 64 slices; there are fewer regions than that. */
+const slicePrefixBits = 6;
+/** Balancers reach nodes from here in the public API, so it is never handed out (contract 10.2). */
+const balancerSide: Range = { base: 0xc0a8ff00, prefix: 24, size: 256 };
+
+const rangeOf = (cidr: string): Range => {
+  const range = parseCidr(cidr);
+  if (!range) throw new Error(`settings hold a malformed range: ${cidr}`);
+  return range;
+};
+
+const sliceOf = (pool: string, row: SliceRow): Range => slice(rangeOf(pool), rangeOf(pool).prefix + slicePrefixBits, row.id - 1);
+
+/** The private range of a region, or undefined when the region was never used. */
+export const regionRange = (cloud: Pick<Cloud, "store" | "settings">, region: string): string | undefined => {
+  const row = cloud.store.list("slice").find((entry) => entry.region === region);
+  return row && formatCidr(sliceOf(cloud.settings.privatePool, row));
+};
+
+const byAddress = (row: AddressRow) => row.address;
+const byInstance = (row: AddressRow) => row.instanceId;
+
+/**
+ * The lowest free address. Left out: the network's first two (its name, and the gateway), its last eighth (where an engine makes picks of
+ * its own) and the balancer side.
+ */
+const freeAddress = (tx: Tx, range: Range): string => {
+  const taken = indexBy(tx.list("address"), byAddress);
+  const last = range.base + range.size - Math.max(2, range.size / 8);
+  for (let value = range.base + 2; value < last; value += 1) {
+    const address = formatIpv4(value);
+    if (!taken.has(address) && !contains(balancerSide, address)) return address;
+  }
+  throw new Fault("unavailable", [{ reason: `No address is free in ${formatCidr(range)}; delete an instance or give a larger pool.` }]);
+};
+
+/** Gives an instance one more address. The caller checks the rules first. */
+export const allocateAddress = (tx: Tx, cloud: Cloud, instance: { id: number; region: string }, isPublic: boolean): AddressRow => {
+  const range = isPublic
+    ? rangeOf(cloud.settings.publicPool)
+    : sliceOf(
+        cloud.settings.privatePool,
+        tx.list("slice").find((row) => row.region === instance.region) ?? tx.insert("slice", { region: instance.region }),
+      );
+  return tx.insert("address", { address: freeAddress(tx, range), public: isPublic, region: instance.region, instanceId: instance.id, rdns: null });
+};
+
+/** Public first, then private (contract 9.1). */
+export const addressesOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): readonly AddressRow[] =>
+  (indexBy(reader.list("address"), byInstance).get(instanceId) ?? []).toSorted((a, b) => Number(b.public) - Number(a.public) || a.id - b.id);
+
+export const addressRow = (reader: Pick<CloudStore | Tx, "list">, address: string): AddressRow | undefined =>
+  indexBy(reader.list("address"), byAddress).get(address)?.[0];
+
+const defaultRdns = (address: string): string => `${address.replaceAll(".", "-")}.ip.backlot.test`;
+
+/** Contract 10.1. Prefix and mask are the pool's for a private address, as in the public API. */
+export const addressView = (cloud: Pick<Cloud, "settings">, row: AddressRow) => {
+  const range = rangeOf(row.public ? cloud.settings.publicPool : cloud.settings.privatePool);
+  return {
+    address: row.address,
+    gateway: row.public ? formatIpv4(range.base + 1) : null,
+    subnetMask: netmask(range),
+    prefix: range.prefix,
+    type: "ipv4" as const,
+    public: row.public,
+    rdns: row.rdns ?? (row.public ? defaultRdns(row.address) : null),
+    cloudId: row.instanceId,
+    region: row.region,
+    interfaceId: null,
+    reserved: false,
+    vpcNat_1_1: null,
+    assignedEntity: null,
+    tags: [],
+  };
+};

@@ -1,0 +1,93 @@
+import { z } from "zod";
+import { field } from "../../kernel/field.js";
+
+const price = z.object({ hourly: z.number().nullable(), monthly: z.number().nullable() });
+const regionPrices = z.array(z.object({ id: z.string(), hourly: z.number().nullable(), monthly: z.number().nullable() }));
+const time = z.string().nullable();
+
+/** Contract 13.3. No member is documented as filterable there; id and country are, because the 2018 API had no others. */
+export const regionFields = {
+  id: field.read(z.string(), "Region id.", { filter: true }),
+  label: field.read(z.string(), "Where it is."),
+  country: field.read(z.string(), "Two-letter country code.", { filter: true }),
+  capabilities: field.read(z.array(z.string()), "What the region offers in the public cloud."),
+  monitors: field.read(z.object({ alerts: z.array(z.string()), metrics: z.array(z.string()) }), "Services that can be monitored."),
+  status: field.read(z.string(), "`ok` or `outage`."),
+  resolvers: field.read(z.object({ ipv4: z.string().nullable(), ipv6: z.string().nullable() }), "Resolver addresses, comma separated."),
+  placementGroupLimits: field.read(z.record(z.string(), z.number().nullable()), "Limits of placement groups."),
+  siteType: field.read(z.string(), "`core` or `distributed`."),
+};
+
+/** Contract 13.1. */
+export const imageFields = {
+  id: field.read(z.string(), "Slug, `cloud/NAME`."),
+  label: field.read(z.string(), "Name.", { filter: true }),
+  created: field.read(time, "UTC, `YYYY-MM-DDTHH:MM:SS`."),
+  updated: field.read(time, "UTC."),
+  createdBy: field.read(z.string(), "Who made it."),
+  deprecated: field.read(z.boolean(), "No longer maintained.", { filter: true }),
+  description: field.read(z.string().nullable(), "Words about it."),
+  isPublic: field.read(z.boolean(), "Everybody may use it.", { filter: true }),
+  isShared: field.read(z.boolean(), "Shared with the account."),
+  size: field.read(z.int(), "MB.", { filter: true }),
+  type: field.read(z.string(), "`manual` or `automatic`.", { filter: true }),
+  expiry: field.read(time, "When it is removed."),
+  eol: field.read(time, "When its maker stops maintaining it."),
+  vendor: field.read(z.string().nullable(), "Distribution.", { filter: true }),
+  status: field.read(z.string(), "`available`.", { filter: true }),
+  capabilities: field.read(z.array(z.string()), "E.g. `cloud-init`."),
+  tags: field.read(z.array(z.string()), "Words to group by."),
+  regions: field.read(z.array(z.unknown()), "Where it is stored."),
+  imageSharing: field.read(z.unknown(), "How it is shared; null."),
+};
+
+/** Contract 13.4. */
+export const typeFields = {
+  id: field.read(z.string(), "Type id."),
+  label: field.read(z.string(), "Name.", { filter: true }),
+  price: field.read(price, "USD."),
+  regionPrices: field.read(regionPrices, "Where it costs something else."),
+  addons: field.read(z.object({ backups: z.object({ price, region_prices: regionPrices }) }), "Prices of extras."),
+  memory: field.read(z.int(), "MB.", { filter: true }),
+  disk: field.read(z.int(), "MB.", { filter: true }),
+  transfer: field.read(z.int(), "GB a month.", { filter: true }),
+  vcpus: field.read(z.int(), "CPUs.", { filter: true }),
+  gpus: field.read(z.int(), "GPUs.", { filter: true }),
+  networkOut: field.read(z.int(), "Mbit/s.", { filter: true }),
+  class: field.read(z.string(), "E.g. `standard`.", { filter: true }),
+  successor: field.read(z.string().nullable(), "What replaced it."),
+  acceleratedDevices: field.read(z.int(), "Accelerators."),
+};
+
+/** Contract 13.5. */
+export const kernelFields = {
+  id: field.read(z.string(), "Kernel id."),
+  label: field.read(z.string(), "Name.", { filter: true }),
+  version: field.read(z.string(), "Version.", { filter: true }),
+  kvm: field.read(z.boolean(), "Fit for KVM.", { filter: true }),
+  architecture: field.read(z.string(), "`x86_64` or `i386`.", { filter: true }),
+  pvops: field.read(z.boolean(), "Paravirtualised.", { filter: true }),
+  deprecated: field.read(z.boolean(), "No longer maintained.", { filter: true }),
+  built: field.read(z.string(), "UTC."),
+};
+
+/** Contract 13.2. */
+export const scriptFields = {
+  id: field.read(z.int(), "Script id."),
+  username: field.read(z.string(), "Who wrote it."),
+  userGravatarId: field.read(z.string(), "Empty."),
+  label: field.read(z.string(), "Name.", { filter: true }),
+  description: field.read(z.string(), "What it does.", { filter: true }),
+  images: field.read(z.array(z.string()), "Images it runs on; `any/all` stands for every one."),
+  deploymentsTotal: field.read(z.int(), "Not counted; 0.", { filter: true }),
+  deploymentsActive: field.read(z.int(), "Not counted; 0."),
+  isPublic: field.read(z.boolean(), "Everybody may use it.", { filter: true }),
+  created: field.read(z.string(), "UTC."),
+  updated: field.read(z.string(), "UTC."),
+  revNote: field.read(z.string(), "What changed last.", { filter: true }),
+  script: field.read(z.string(), "The text, beginning with a shebang."),
+  userDefinedFields: field.read(z.array(z.record(z.string(), z.unknown())), "Questions it asks at deploy."),
+  mine: field.read(z.boolean(), "Written by this account.", { filter: true }),
+  ordinal: field.read(z.int(), "0."),
+  logoUrl: field.read(z.string(), "Empty."),
+};

@@ -1,0 +1,62 @@
+import { notFound } from "../../kernel/fault.js";
+import { type FieldTable, filterableNames } from "../../kernel/field.js";
+import { type Listing, type Route, route } from "../../kernel/route.js";
+import type { Cloud } from "../cloud.js";
+import type { Catalogue } from "./catalogue.js";
+import { imageFields, kernelFields, regionFields, scriptFields, typeFields } from "./fields.js";
+
+interface Collection {
+  name: keyof Catalogue;
+  path: string;
+  shows: string;
+  fields: FieldTable;
+  /** Slugs hold a slash, so they take the rest of the path. */
+  id: "text" | "slug" | "number";
+}
+
+const collections: readonly Collection[] = [
+  { name: "regions", path: "/v4/regions", shows: "Region", fields: regionFields, id: "text" },
+  { name: "images", path: "/v4/images", shows: "Image", fields: imageFields, id: "slug" },
+  { name: "types", path: "/v4/cloud/types", shows: "Type", fields: typeFields, id: "text" },
+  { name: "kernels", path: "/v4/cloud/kernels", shows: "Kernel", fields: kernelFields, id: "slug" },
+  { name: "scripts", path: "/v4/cloud/scripts", shows: "Script", fields: scriptFields, id: "number" },
+];
+
+type Entry = { id: string | number; [member: string]: unknown };
+const wireName = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+const routesOf = ({ name, path, shows, fields, id }: Collection): Route<Cloud>[] => [
+  route<Cloud, undefined>({
+    method: "GET",
+    path,
+    scope: null,
+    summary: `Lists the ${name}.`,
+    answers: "list",
+    shows,
+    run: ({ cloud }): Listing<Entry> => ({
+      rows: cloud.catalogue[name] as readonly Entry[],
+      view: (entry) => entry,
+      filterable: filterableNames(fields),
+      fieldValue: (entry, member) => entry[wireName(member)],
+    }),
+  }),
+  route<Cloud, undefined>({
+    method: "GET",
+    path: `${path}/${id === "slug" ? "*" : ":"}id`,
+    ...(id === "number" ? {} : { textParams: ["id"] }),
+    scope: null,
+    summary: `Reads one of the ${name}.`,
+    answers: "one",
+    verbatimAnswer: true,
+    shows,
+    run: ({ cloud, params, texts }) => {
+      const wanted = id === "number" ? params.id : texts.id;
+      const entry = (cloud.catalogue[name] as readonly Entry[]).find((candidate) => candidate.id === wanted);
+      if (!entry) throw notFound();
+      return entry;
+    },
+  }),
+];
+
+/** Catalogue lists are answered without a token (description 5.5). Entries are stored as they stand on the wire. */
+export const catalogueRoutes = collections.flatMap(routesOf);

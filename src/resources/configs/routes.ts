@@ -1,0 +1,136 @@
+import { createSchema, filterableNames, updateSchema } from "../../kernel/field.js";
+import { type Listing, route } from "../../kernel/route.js";
+import { type BalancerRow, balancerEntity, requireBalancer } from "../balancers/balancer.js";
+import type { Cloud, Tx } from "../cloud.js";
+import { recordEvent } from "../events/event.js";
+import { refuse } from "../instances/rules.js";
+import { nodesOf } from "../nodes/node.js";
+import { insertNode } from "../nodes/routes.js";
+import { type NodeWanted, nodeProblems } from "../nodes/rules.js";
+import { type ConfigRow, type ConfigSettings, configEntity, configsOf, configView, requireConfig } from "./config.js";
+import { configFields } from "./fields.js";
+import { type CertificateJudgement, configProblems, mergedSettings } from "./rules.js";
+
+export type ConfigWanted = { [N in keyof ConfigSettings]?: ConfigSettings[N] | null | undefined } & { nodes?: readonly NodeWanted[] | undefined };
+
+const tellWarnings = (tx: Tx, cloud: Cloud, row: ConfigRow, judgement: CertificateJudgement, username: string | undefined): void => {
+  for (const message of judgement.warnings) {
+    recordEvent(tx, cloud, { action: "balancer_certificate_warning", entity: configEntity(row), username: username ?? null, message });
+  }
+};
+
+const recordConfigEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: ConfigRow, change: string, username: string | undefined): void => {
+  recordEvent(tx, cloud, {
+    action: `balancer_config_${change}`,
+    entity: balancerEntity(balancer),
+    secondary: configEntity(row),
+    username: username ?? null,
+  });
+};
+
+/** What is wrong with a new config and its nodes; `at` prefixes the fields, as in `configs[0].`. */
+export const newConfigProblems = (tx: Tx, cloud: Cloud, balancer: { id: number | null; region: string }, wanted: ConfigWanted, at = "") => {
+  const nodes = wanted.nodes ?? [];
+  return [
+    ...configProblems(tx, cloud, balancer.id, null, mergedSettings(undefined, wanted), at).problems,
+    ...nodes.flatMap((node, index) => nodeProblems(tx, cloud, balancer.region, nodes.slice(0, index), node, `${at}nodes[${index}].`)),
+  ];
+};
+
+/** Inserts a config that was found without problems, with its nodes and events. */
+export const insertConfig = (tx: Tx, cloud: Cloud, balancer: BalancerRow, wanted: ConfigWanted, username: string | undefined): ConfigRow => {
+  const settings = mergedSettings(undefined, wanted);
+  const judgement = configProblems(tx, cloud, null, null, settings);
+  const row = tx.insert("config", {
+    ...settings,
+    balancerId: balancer.id,
+    sslCommonname: judgement.commonName,
+    sslFingerprint: judgement.fingerprint,
+  });
+  recordConfigEvent(tx, cloud, balancer, row, "create", username);
+  tellWarnings(tx, cloud, row, judgement, username);
+  for (const node of wanted.nodes ?? []) insertNode(tx, cloud, balancer, row, node, username);
+  return row;
+};
+
+/** Removes a config and its nodes. */
+export const removeConfig = (tx: Tx, row: ConfigRow): void => {
+  for (const node of nodesOf(tx, row.id)) tx.remove("node", node.id);
+  tx.remove("config", row.id);
+};
+
+export const configRoutes = [
+  route<Cloud, undefined>({
+    method: "GET",
+    path: "/v4/balancers/:balancerId/configs",
+    scope: "balancers",
+    summary: "Lists a balancer's config profiles.",
+    answers: "list",
+    shows: "Config",
+    run: ({ cloud, params }): Listing<ConfigRow> => ({
+      rows: configsOf(cloud.store, requireBalancer(cloud.store, params.balancerId).id),
+      view: (row) => configView(cloud.store, row),
+      filterable: filterableNames(configFields),
+      fieldValue: (row, name) => row[name as keyof ConfigRow],
+    }),
+  }),
+  route<Cloud, ConfigWanted>({
+    method: "POST",
+    path: "/v4/balancers/:balancerId/configs",
+    scope: "balancers",
+    summary: "Adds a config profile: the balancer then listens on its port.",
+    body: createSchema(configFields),
+    answers: "one",
+    shows: "Config",
+    run: ({ cloud, params, body, caller }) =>
+      cloud.store.commit((tx) => {
+        const balancer = requireBalancer(tx, params.balancerId);
+        refuse(newConfigProblems(tx, cloud, balancer, body));
+        return configView(cloud.store, insertConfig(tx, cloud, balancer, body, caller?.username), tx);
+      }),
+  }),
+  route<Cloud, undefined>({
+    method: "GET",
+    path: "/v4/balancers/:balancerId/configs/:configId",
+    scope: "balancers",
+    summary: "Reads a config profile with its nodes' health.",
+    answers: "one",
+    shows: "Config",
+    run: ({ cloud, params }) => configView(cloud.store, requireConfig(cloud.store, params.balancerId, params.configId)),
+  }),
+  route<Cloud, ConfigWanted>({
+    method: "PUT",
+    path: "/v4/balancers/:balancerId/configs/:configId",
+    scope: "balancers",
+    summary: "Updates a config profile; a refused certificate leaves the old one serving.",
+    body: updateSchema(configFields),
+    answers: "one",
+    shows: "Config",
+    run: ({ cloud, params, body, caller }) =>
+      cloud.store.commit((tx) => {
+        const balancer = requireBalancer(tx, params.balancerId);
+        const row = requireConfig(tx, balancer.id, params.configId);
+        const settings = mergedSettings(row, body);
+        const judgement = configProblems(tx, cloud, balancer.id, row, settings);
+        refuse(judgement.problems);
+        const updated = tx.update("config", row.id, { ...settings, sslCommonname: judgement.commonName, sslFingerprint: judgement.fingerprint });
+        recordConfigEvent(tx, cloud, balancer, updated, "update", caller?.username);
+        tellWarnings(tx, cloud, updated, judgement, caller?.username);
+        return configView(cloud.store, updated, tx);
+      }),
+  }),
+  route<Cloud, undefined>({
+    method: "DELETE",
+    path: "/v4/balancers/:balancerId/configs/:configId",
+    scope: "balancers",
+    summary: "Deletes a config profile and its nodes; its port is freed.",
+    answers: "empty",
+    run: ({ cloud, params, caller }) =>
+      cloud.store.commit((tx) => {
+        const balancer = requireBalancer(tx, params.balancerId);
+        const row = requireConfig(tx, balancer.id, params.configId);
+        removeConfig(tx, row);
+        recordConfigEvent(tx, cloud, balancer, row, "delete", caller?.username);
+      }),
+  }),
+];

@@ -1,0 +1,43 @@
+import type { FieldTable } from "../kernel/field.js";
+import type { Route } from "../kernel/route.js";
+import { addressFields } from "./addresses/fields.js";
+import { addressRoutes } from "./addresses/routes.js";
+import { balancerFields } from "./balancers/fields.js";
+import { balancerRoutes } from "./balancers/routes.js";
+import { imageFields, kernelFields, regionFields, scriptFields, typeFields } from "./catalogue/fields.js";
+import { catalogueRoutes } from "./catalogue/routes.js";
+import type { Cloud } from "./cloud.js";
+import { configFields } from "./configs/fields.js";
+import { configRoutes } from "./configs/routes.js";
+import { eventFields } from "./events/fields.js";
+import { eventRoutes } from "./events/routes.js";
+import { instanceFields } from "./instances/fields.js";
+import { instanceRoutes } from "./instances/routes.js";
+import { nodeFields } from "./nodes/fields.js";
+import { nodeRoutes } from "./nodes/routes.js";
+
+/** Every route of the native dialect. */
+export const routes: readonly Route<Cloud>[] = [
+  ...catalogueRoutes,
+  ...balancerRoutes,
+  ...configRoutes,
+  ...nodeRoutes,
+  ...instanceRoutes,
+  ...addressRoutes,
+  ...eventRoutes,
+];
+
+/** The field table behind each name a route `shows`. */
+export const shapes: Readonly<Record<string, FieldTable>> = {
+  Region: regionFields,
+  Image: imageFields,
+  Type: typeFields,
+  Kernel: kernelFields,
+  Script: scriptFields,
+  Balancer: balancerFields,
+  Config: configFields,
+  Node: nodeFields,
+  Instance: instanceFields,
+  Address: addressFields,
+  Event: eventFields,
+};

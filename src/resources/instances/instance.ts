@@ -1,0 +1,123 @@
+import { wireTime } from "../../kernel/clock.js";
+import { notFound } from "../../kernel/fault.js";
+import type { Row } from "../../store/store.js";
+import { addressesOf } from "../addresses/address.js";
+import { type Cloud, type CloudStore, observed, type Tx } from "../cloud.js";
+import type { Entity } from "../events/event.js";
+
+/** A verb that the machines loop has yet to make true. Its event moves with it; it survives a crash, so nothing is lost. */
+export interface Job {
+  verb: "create" | "boot" | "reboot" | "shutdown" | "delete" | "watchdog";
+  eventId: number;
+}
+
+/** What is wanted of an instance. */
+export interface InstanceRow extends Row {
+  label: string;
+  region: string;
+  type: string;
+  image: string | null;
+  group: string;
+  tags: string[];
+  createdMs: number;
+  updatedMs: number;
+  /** Wanted: on or off. */
+  power: "on" | "off";
+  /** Grows with every wanted boot or reboot. */
+  boots: number;
+  job: Job | null;
+  /** Root's password as a crypt(3) string; the password itself is never kept. */
+  rootPassHash: string | null;
+  authorizedKeys: string[];
+  script: { id: number; data: Record<string, string> } | null;
+  /** True once the deploy script's end was told by an event. */
+  scriptReported: boolean;
+  watchdogEnabled: boolean;
+  backupsEnabled: boolean;
+  backupsSchedule: { day: string | null; window: string | null };
+  alerts: Alerts;
+  hostUuid: string;
+}
+
+export interface Alerts {
+  cpu: number;
+  networkIn: number;
+  networkOut: number;
+  transferQuota: number;
+  io: number;
+}
+
+/** What the machines loop saw last. */
+export interface ObservedInstance {
+  running: boolean;
+  boots: number;
+  /** Why the last try failed, in words for people; null when it did not. */
+  problem: string | null;
+}
+
+/** Contract 9.3, from what is wanted and what is. */
+export const instanceStatus = (row: InstanceRow, seen: ObservedInstance | undefined): string => {
+  if (row.job) {
+    const words = {
+      create: "provisioning",
+      boot: "booting",
+      reboot: "rebooting",
+      shutdown: "shutting_down",
+      delete: "deleting",
+      watchdog: "booting",
+    };
+    return words[row.job.verb];
+  }
+  return row.power === "on" && seen?.running === true ? "running" : "offline";
+};
+
+export const isDeleting = (row: InstanceRow): boolean => row.job?.verb === "delete";
+
+export const requireInstance = (reader: Pick<CloudStore | Tx, "get">, id: number | undefined): InstanceRow => {
+  const row = reader.get("instance", id ?? 0);
+  if (!row) throw notFound();
+  return row;
+};
+
+export const instanceEntity = (row: { id: number; label: string }): Entity => ({ kind: "instance", id: row.id, label: row.label });
+
+/** Contract 9.1. */
+export const instanceView = (cloud: Pick<Cloud, "store" | "catalogue">, row: InstanceRow, reader: Pick<CloudStore | Tx, "list"> = cloud.store) => {
+  const type = cloud.catalogue.types.find((entry) => entry.id === row.type);
+  return {
+    id: row.id,
+    label: row.label,
+    region: row.region,
+    image: row.image,
+    type: row.type,
+    group: row.group,
+    tags: row.tags,
+    status: instanceStatus(row, observed(cloud.store, "instance", row.id)),
+    hypervisor: "kvm",
+    created: wireTime(row.createdMs),
+    updated: wireTime(row.updatedMs),
+    ipv4: addressesOf(reader, row.id).map((entry) => entry.address),
+    ipv6: null,
+    specs: {
+      disk: type?.disk ?? 0,
+      memory: type?.memory ?? 0,
+      vcpus: type?.vcpus ?? 0,
+      gpus: type?.gpus ?? 0,
+      transfer: type?.transfer ?? 0,
+      acceleratedDevices: 0,
+    },
+    alerts: row.alerts,
+    backups: { enabled: row.backupsEnabled, available: false, schedule: row.backupsSchedule, lastSuccessful: null },
+    watchdogEnabled: row.watchdogEnabled,
+    hostUuid: row.hostUuid,
+    hasUserData: false,
+    siteType: "core",
+    placementGroup: null,
+    diskEncryption: "disabled",
+    lkeClusterId: null,
+    capabilities: [],
+    interfaceGeneration: "legacy_config",
+    maintenancePolicy: null,
+    locks: [],
+  };
+};

@@ -1,0 +1,161 @@
+import type Docker from "dockerode";
+import { parseCidr } from "../../kernel/addresses.js";
+import type { Machine, MachineSpec } from "../driver.js";
+import type { GuestState } from "./guest-files.js";
+import { containerName, hostName, labels, networkName, type Owner, ownerLabels } from "./labels.js";
+
+/** A container of ours as the engine lists it. */
+export interface SeenContainer {
+  id: string;
+  instance: number;
+  /** `created` (never started), `running`, `paused`, `exited`, `removing`, `dead` … */
+  state: string;
+  fingerprint: string;
+  bootsAtCreation: number;
+  hasScript: boolean;
+  substituted: string | undefined;
+  /** Network name -> the address it is fixed to there. */
+  addresses: ReadonlyMap<string, string>;
+}
+
+/** A network this machine belongs on, with its address there; `key` is a region id or "public". */
+export interface Attachment {
+  key: string;
+  name: string;
+  subnet: string;
+  /** undefined: the engine picks one (a machine without any address of its own). */
+  address: string | undefined;
+}
+
+/** What a server needs and no more: sshd and su change user and root, a web server binds port 80. No NET_ADMIN, NET_RAW, MKNOD, SYS_ADMIN. */
+const serverCapabilities = [
+  "AUDIT_WRITE",
+  "CHOWN",
+  "DAC_OVERRIDE",
+  "FOWNER",
+  "FSETID",
+  "KILL",
+  "NET_BIND_SERVICE",
+  "SETGID",
+  "SETPCAP",
+  "SETUID",
+  "SYS_CHROOT",
+];
+
+const pidsLimit = 1024;
+/** Docker's own smallest limit. */
+const leastMemoryMib = 6;
+export const stopGraceSeconds = 3;
+
+/** Undefined for a container without our instance label, which is none of ours. */
+export const seenContainer = (info: Docker.ContainerInfo): SeenContainer | undefined => {
+  const instance = Number(info.Labels[labels.instance]);
+  if (!Number.isSafeInteger(instance) || instance <= 0) return undefined;
+  return {
+    id: info.Id,
+    instance,
+    state: info.State,
+    fingerprint: info.Labels[labels.fingerprint] ?? "",
+    bootsAtCreation: Number(info.Labels[labels.boots] ?? 0),
+    hasScript: info.Labels[labels.script] !== undefined,
+    substituted: info.Labels[labels.substituted],
+    // IPAMConfig is what was asked for and stays while the machine is stopped; IPAddress is only there while it runs.
+    addresses: new Map(
+      Object.entries(info.NetworkSettings?.Networks ?? {}).map(([name, network]) => [
+        name,
+        (network.IPAMConfig as { IPv4Address?: string } | null)?.IPv4Address ?? network.IPAddress,
+      ]),
+    ),
+  };
+};
+
+export const machineOf = (seen: SeenContainer, guest: GuestState): Machine => ({
+  instance: seen.instance,
+  fingerprint: seen.fingerprint,
+  running: seen.state === "running",
+  boots: guest.boots ?? seen.bootsAtCreation,
+  containerId: seen.id,
+  ...(seen.hasScript ? { script: { exitCode: guest.exitCode } } : {}),
+  ...(seen.substituted === undefined ? {} : { substitutedImage: seen.substituted }),
+});
+
+/** The first address of each kind is the engine's to fix; the others are added in the guest (extra-addresses.ts). */
+export const attachments = (owner: string, spec: MachineSpec, publicPool: string): Attachment[] => {
+  const [publicAddress] = spec.publicAddresses;
+  const [privateAddress] = spec.privateAddresses;
+  const onPublic = { key: "public", name: networkName(owner, "public"), subnet: publicPool };
+  const onRegion = { key: spec.region, name: networkName(owner, spec.region), subnet: spec.privateRange };
+  const wanted: Attachment[] = [];
+  if (publicAddress !== undefined) wanted.push({ ...onPublic, address: publicAddress });
+  if (privateAddress !== undefined) wanted.push({ ...onRegion, address: privateAddress });
+  return wanted.length > 0 ? wanted : [{ ...onPublic, address: undefined }];
+};
+
+export const extraAddresses = (spec: MachineSpec, publicPool: string): Array<{ beside: string; address: string; prefix: number }> =>
+  (
+    [
+      [spec.publicAddresses, publicPool],
+      [spec.privateAddresses, spec.privateRange],
+    ] as const
+  ).flatMap(([[first, ...others], cidr]) =>
+    first === undefined ? [] : others.map((address) => ({ beside: first, address, prefix: parseCidr(cidr)?.prefix ?? 32 })),
+  );
+
+/** Pure: everything the engine is asked for. No secret is in here, for all of it shows in `docker inspect`. */
+export const createRequest = (
+  owner: Owner,
+  spec: MachineSpec,
+  image: { tag: string; substituted?: string },
+  on: Attachment,
+  engineCpus: number,
+): Docker.ContainerCreateOptions => {
+  const memory = Math.max(leastMemoryMib, spec.memoryMib) * 2 ** 20;
+  return {
+    name: containerName(owner.owner, spec.instance),
+    Image: image.tag,
+    Hostname: hostName(spec.label, spec.instance),
+    StopTimeout: stopGraceSeconds,
+    Labels: {
+      ...ownerLabels(owner),
+      [labels.instance]: String(spec.instance),
+      [labels.fingerprint]: spec.fingerprint,
+      [labels.boots]: String(spec.boots),
+      ...(spec.script ? { [labels.script]: String(spec.script.id) } : {}),
+      ...(image.substituted === undefined ? {} : { [labels.substituted]: image.substituted }),
+    },
+    HostConfig: {
+      NetworkMode: on.name,
+      Memory: memory,
+      MemorySwap: memory,
+      NanoCpus: Math.min(spec.vcpus, engineCpus) * 1e9,
+      PidsLimit: pidsLimit,
+      CapDrop: ["ALL"],
+      CapAdd: serverCapabilities,
+      // Loops decide what runs; an engine that restarts machines by itself would boot what should be off.
+      RestartPolicy: { Name: "no" },
+      LogConfig: { Type: "json-file", Config: { "max-size": "1m", "max-file": "2" } },
+    },
+    NetworkingConfig: { EndpointsConfig: { [on.name]: on.address === undefined ? {} : { IPAMConfig: { IPv4Address: on.address } } } },
+  };
+};
+
+export type AttachmentStep = { disconnect: string } | { connect: Attachment };
+
+/** Pure: the way from the networks a container has to those it should have. */
+export const attachmentSteps = (has: ReadonlyMap<string, string>, wanted: readonly Attachment[]): AttachmentStep[] => {
+  const right = (name: string, address: string) => wanted.some((one) => one.name === name && (one.address === undefined || one.address === address));
+  const stays = [...has].filter(([name, address]) => right(name, address)).map(([name]) => name);
+  return [
+    ...[...has.keys()].filter((name) => !stays.includes(name)).map((name) => ({ disconnect: name })),
+    ...wanted.filter((one) => !stays.includes(one.name)).map((one) => ({ connect: one })),
+  ];
+};
+
+/** Pure: what has to happen for a machine to run, or not to, as the spec says. */
+export const powerStep = (spec: MachineSpec, state: string, boots: number): "none" | "first-start" | "start" | "restart" | "unpause" | "stop" => {
+  const live = state === "running" || state === "paused" || state === "restarting";
+  if (!spec.running) return live ? "stop" : "none";
+  if (!live) return state === "created" ? "first-start" : "start";
+  if (boots < spec.boots) return "restart";
+  return state === "paused" ? "unpause" : "none";
+};

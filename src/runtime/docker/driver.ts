@@ -1,0 +1,257 @@
+import Docker from "dockerode";
+import { contains, parseCidr } from "../../kernel/addresses.js";
+import { Closers } from "../../kernel/closers.js";
+import { Fault } from "../../kernel/fault.js";
+import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
+import { bootLog } from "./boot-log.js";
+import { dockerCapabilities } from "./capabilities.js";
+import {
+  attachmentSteps,
+  attachments,
+  createRequest,
+  extraAddresses,
+  machineOf,
+  powerStep,
+  type SeenContainer,
+  seenContainer,
+  stopGraceSeconds,
+} from "./container.js";
+import { asking, type EngineConnection, engineFault, statusOf, tolerating } from "./engine.js";
+import { watchEngine } from "./events.js";
+import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
+import { environmentFiles, firstFiles, type GuestState, guestState, putFiles, startFiles } from "./guest-files.js";
+import { defaultImageMap, guestImages } from "./guest-image.js";
+import type { ImageMap } from "./images.js";
+import { containerName, labels } from "./labels.js";
+import { engineNetworks } from "./networks.js";
+import { turns } from "./turns.js";
+
+export interface DockerDriverOptions {
+  /** The state file's own id. */
+  owner: string;
+  /** Absolute; on every label, so that `clean` can tell whose things are left behind. */
+  stateFolder: string;
+  /** CIDR that every region's private range lies in. */
+  privatePool: string;
+  /** CIDR of the network of public addresses. */
+  publicPool: string;
+  /** Slug to boot when the asked one cannot be had. */
+  imageFallback?: string | undefined;
+  /** `fixtures/oci-images.json` unless given. */
+  imageMap?: ImageMap | undefined;
+  /** How to reach the engine; the usual places unless given. */
+  docker?: EngineConnection | undefined;
+  /** A line of the making of a guest image, for people. */
+  onProgress?: ((line: string) => void) | undefined;
+  /** Something went wrong that no call could be told of. */
+  onProblem?: ((reason: string) => void) | undefined;
+}
+
+const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
+/** How many containers are asked for their state at once. */
+const askedAtOnce = 8;
+
+/**
+ * The runtime on a Docker engine (API 1.41 or newer).
+ * @throws Fault `unavailable` when no engine answers
+ */
+export const dockerDriver = async (options: DockerDriverOptions): Promise<RuntimeDriver> => {
+  const docker = new Docker(options.docker);
+  const { owner, publicPool } = options;
+  const pools = [options.privatePool, publicPool].flatMap((cidr) => parseCidr(cidr) ?? []);
+  const networks = engineNetworks(docker, options);
+  const images = guestImages(options.docker, {
+    imageMap: options.imageMap ?? (await defaultImageMap()),
+    imageFallback: options.imageFallback,
+    onProgress: options.onProgress ?? (() => {}),
+  });
+  const { NCPU: engineCpus } = (await asking("describe itself", () => docker.info())) as { NCPU: number };
+  const inTurn = turns<number>();
+  const closers = new Closers();
+
+  const seen = async (instance?: number): Promise<SeenContainer[]> => {
+    const label = [`${labels.owner}=${owner}`, instance === undefined ? labels.instance : `${labels.instance}=${instance}`];
+    const rows = await asking("list containers", () => docker.listContainers({ all: true, filters: { label } }));
+    return rows.flatMap((row) => seenContainer(row) ?? []);
+  };
+  const handle = ({ id }: { id: string }) => docker.getContainer(id);
+
+  /** The engine's list lags behind its "die" event (it reads a copy); an inspection waits for the container itself. */
+  const current = async (container: SeenContainer): Promise<SeenContainer> => {
+    if (container.state !== "running") return container;
+    let state = "exited";
+    await tolerating([404], async () => {
+      state = (await handle(container).inspect()).State.Status;
+    });
+    return { ...container, state };
+  };
+
+  const removeContainer = async (container: SeenContainer): Promise<void> => {
+    await asking("remove a container", () =>
+      // 409: somebody else's removal is under way; waiting for it is the same.
+      tolerating([404, 409], () => handle(container).remove({ force: true, v: true })),
+    );
+    await tolerating([404], () => handle(container).wait({ condition: "removed" }));
+  };
+
+  const attach = async (container: SeenContainer, spec: MachineSpec): Promise<boolean> => {
+    const steps = attachmentSteps(container.addresses, attachments(owner, spec, publicPool));
+    for (const step of steps) {
+      if ("disconnect" in step) {
+        await tolerating([404], () => docker.getNetwork(step.disconnect).disconnect({ Container: container.id, Force: true }));
+      } else {
+        const name = await networks.ensure(step.connect.key, step.connect.subnet);
+        const { address } = step.connect;
+        const EndpointConfig = address === undefined ? {} : { IPAMConfig: { IPv4Address: address } };
+        await docker.getNetwork(name).connect({ Container: container.id, EndpointConfig });
+      }
+    }
+    return steps.length > 0;
+  };
+
+  const create = async (spec: MachineSpec, slug: string): Promise<SeenContainer> => {
+    const wanted = attachments(owner, spec, publicPool);
+    const [on] = wanted;
+    if (!on) throw new Error("a machine is always on a network");
+    const [image] = await Promise.all([images.ensure(slug), ...wanted.map((one) => networks.ensure(one.key, one.subnet))]);
+    const request = createRequest(options, spec, image, on, engineCpus);
+    const made = await docker.createContainer(request).catch(async (error) => {
+      if (statusOf(error) === 409) {
+        const reason = `The container name ${containerName(owner, spec.instance)} is taken by a container that is not this Backlot's. Remove or rename it.`;
+        throw new Fault("unavailable", [{ reason }], { cause: error });
+      }
+      if (statusOf(error) !== 404) throw error;
+      // The image went while we were not looking.
+      images.forget(image.tag);
+      return docker.createContainer({ ...request, Image: (await images.ensure(slug)).tag });
+    });
+    const container: SeenContainer = {
+      id: made.id,
+      instance: spec.instance,
+      state: "created",
+      fingerprint: spec.fingerprint,
+      bootsAtCreation: spec.boots,
+      hasScript: spec.script !== null,
+      substituted: image.substituted,
+      addresses: new Map([[on.name, on.address ?? ""]]),
+    };
+    await attach(container, spec);
+    return container;
+  };
+
+  /** Starts a stopped container; when a network of it went meanwhile, makes that and tries once more. */
+  const start = async (container: SeenContainer, spec: MachineSpec): Promise<void> => {
+    try {
+      await handle(container).start();
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+      await attach({ ...container, addresses: new Map() }, spec).catch(() => {
+        throw error;
+      });
+      await handle(container).start();
+    }
+  };
+
+  const power = async (container: SeenContainer, guest: GuestState, spec: MachineSpec): Promise<GuestState> => {
+    const box = handle(container);
+    const step = powerStep(spec, container.state, guest.boots ?? container.bootsAtCreation);
+    if (step === "stop" || step === "restart") {
+      if (container.state === "paused") await box.unpause();
+      await tolerating([304, 404], () => box.stop({ t: stopGraceSeconds }));
+    }
+    if (step === "unpause") await box.unpause();
+    if (step === "stop") return guestState(box);
+    if (step === "none" || step === "unpause") return guest;
+    await putFiles(box, step === "first-start" ? firstFiles(spec) : startFiles(spec));
+    await start(container, spec);
+    return { ...guest, boots: spec.boots, extraAddresses: "" };
+  };
+
+  const addExtras = async (container: SeenContainer, guest: GuestState, spec: MachineSpec): Promise<void> => {
+    const extras = extraAddresses(spec, publicPool);
+    const note = extraAddressesNote(extras);
+    if (note === guest.extraAddresses) return;
+    const { Config } = await handle(container).inspect();
+    await applyExtraAddresses(docker, options, Config.Image, container.id, guest.extraAddresses, extras);
+  };
+
+  const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
+    let [container] = await seen(spec.instance);
+    // A dead container is one the engine failed to remove: it never starts again.
+    if (container && (spec.image === null || container.fingerprint !== spec.fingerprint || container.state === "dead")) {
+      await removeContainer(container);
+      container = undefined;
+    }
+    if (spec.image === null) return { instance: spec.instance, fingerprint: spec.fingerprint, running: false, boots: spec.boots };
+    signal?.throwIfAborted();
+    let guest = freshGuest;
+    if (!container) {
+      container = await create(spec, spec.image);
+    } else {
+      if (container.state !== "created") guest = await guestState(handle(container));
+      const moved = await attach(container, spec);
+      if (moved && container.state === "running") await putFiles(handle(container), environmentFiles(spec));
+    }
+    signal?.throwIfAborted();
+    guest = await power(container, guest, spec);
+    if (spec.running) await addExtras(container, guest, spec);
+    return machineOf({ ...container, state: spec.running ? "running" : "exited" }, guest);
+  };
+
+  return {
+    name: "docker",
+    capabilities: () => dockerCapabilities,
+
+    list: async () => {
+      const containers = await seen();
+      const machines: Machine[] = [];
+      for (let at = 0; at < containers.length; at += askedAtOnce) {
+        const some = containers.slice(at, at + askedAtOnce);
+        const seenNow = await asking("read a container's state", () =>
+          Promise.all(some.map((one) => Promise.all([current(one), guestState(handle(one))]))),
+        );
+        machines.push(...seenNow.map(([one, guest]) => machineOf(one, guest)));
+      }
+      return machines;
+    },
+
+    ensure: (spec, signal) =>
+      inTurn(spec.instance, async () => {
+        signal?.throwIfAborted();
+        try {
+          return await ensure(spec, signal);
+        } catch (error) {
+          if (signal?.aborted) throw signal.reason;
+          throw engineFault(`bring instance ${spec.instance} to its wanted state`, error);
+        }
+      }),
+
+    remove: (instance) =>
+      inTurn(instance, async () => {
+        for (const container of await seen(instance)) await removeContainer(container);
+        await networks.removeIdle();
+      }),
+
+    kill: async (instance) => {
+      for (const container of await seen(instance))
+        await asking("kill a container", () => tolerating([404, 409], () => handle(container).kill({ signal: "SIGKILL" })));
+    },
+
+    log: async (instance) => {
+      const [container] = await seen(instance);
+      return container ? asking("show a container's log", () => bootLog(handle(container))) : "";
+    },
+
+    // A bridge network's addresses are this machine's neighbours: no mapping is needed.
+    dial: (address, port) => (pools.some((pool) => contains(pool, address)) ? { host: address, port } : undefined),
+
+    watch: (hint) => {
+      const watch = watchEngine({ docker, owner, hint, onProblem: options.onProblem ?? (() => {}) });
+      closers.add(() => watch.close());
+      return watch;
+    },
+
+    occupied: () => networks.occupied(),
+    close: () => closers.close(),
+  };
+};

@@ -1,0 +1,76 @@
+import Docker from "dockerode";
+import { Fault, reasonOf } from "../../kernel/fault.js";
+
+/** How to reach the engine; absent, the places the `docker` command looks at are used (`DOCKER_HOST`, else the usual sockets). */
+export type EngineConnection = Docker.DockerOptions;
+
+const answerWithinMs = 1500;
+
+/** HTTP status of an engine's refusal; undefined when there was no answer at all. */
+export const statusOf = (error: unknown): number | undefined => {
+  const status = (error as { statusCode?: unknown } | null)?.statusCode;
+  return typeof status === "number" ? status : undefined;
+};
+
+const remedies: Record<string, string> = {
+  ENOENT: "Start a Docker engine (docker/ensure-engine.sh installs and starts one on Debian) or use the process runtime.",
+  ECONNREFUSED: "Nobody serves that socket: start the engine (docker/ensure-engine.sh) or use the process runtime.",
+  EACCES: "The socket belongs to root and its group: add yourself to the group `docker` and log in again, or run as root.",
+};
+
+/** The sentence for an engine that does not answer, or undefined when it did answer (with a status). */
+export const unreachable = (error: unknown): string | undefined => {
+  if (statusOf(error) !== undefined) return undefined;
+  const code = (error as NodeJS.ErrnoException | null)?.code;
+  if (code === undefined || !/^(E[A-Z]+|ABORT_ERR)$/.test(code)) return undefined;
+  return `The Docker engine does not answer (${reasonOf(error)}). ${remedies[code] ?? "Start the engine or use the process runtime."}`;
+};
+
+/**
+ * The failure of an engine call as the caller may read it: what was tried, what the engine said.
+ * A `Fault` passes unchanged, so that it can be wrapped where the most is known.
+ */
+export const engineFault = (tried: string, error: unknown): Fault => {
+  if (error instanceof Fault) return error;
+  const said = (error as { json?: { message?: unknown } } | null)?.json?.message;
+  const reason = unreachable(error) ?? `The Docker engine refused to ${tried}: ${typeof said === "string" ? said : reasonOf(error)}.`;
+  return new Fault("unavailable", [{ reason }], { cause: error });
+};
+
+/** Runs an engine call; its failure becomes a readable `Fault("unavailable")`. */
+export const asking = async <T>(tried: string, call: () => Promise<T>): Promise<T> => {
+  try {
+    return await call();
+  } catch (error) {
+    throw engineFault(tried, error);
+  }
+};
+
+/** Does nothing about the refusals named; every other one is thrown on. */
+export const tolerating = async (statuses: readonly number[], call: () => Promise<unknown>): Promise<void> => {
+  try {
+    await call();
+  } catch (error) {
+    const status = statusOf(error);
+    if (status === undefined || !statuses.includes(status)) throw error;
+  }
+};
+
+/**
+ * Whether an engine answers, within 1.5 s, for the choice of a runtime. `reason` is a sentence with cause and remedy.
+ */
+export const engineAnswers = async (connection?: EngineConnection): Promise<{ version: string } | { reason: string }> => {
+  try {
+    const docker = new Docker(connection);
+    // The typings know no `abortSignal` on these two; dockerode 5 does (lib/docker.js).
+    await docker.ping({ abortSignal: AbortSignal.timeout(answerWithinMs) } as never);
+    const version = await docker.version();
+    return { version: version.Version };
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException | null)?.code;
+    const name = (error as Error | null)?.name;
+    if (name === "AbortError" || name === "TimeoutError" || code === "ABORT_ERR")
+      return { reason: `The Docker engine's socket is there, but nothing answered within ${answerWithinMs} ms. Restart the engine.` };
+    return { reason: engineFault("tell its version", error).message };
+  }
+};

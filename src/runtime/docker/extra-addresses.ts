@@ -1,0 +1,56 @@
+import type Docker from "dockerode";
+import { Fault } from "../../kernel/fault.js";
+import { extraAddressesFile, putFiles } from "./guest-files.js";
+import { type Owner, ownerLabels } from "./labels.js";
+
+export interface ExtraAddress {
+  /** The first address of the same network: the new one goes on the same device. */
+  beside: string;
+  address: string;
+  prefix: number;
+}
+
+/** How a set of extra addresses is noted in the guest, to see whether there is anything to do. */
+export const extraAddressesNote = (extras: readonly ExtraAddress[]): string => extras.map(({ address, prefix }) => `${address}/${prefix}`).join(" ");
+
+const command = (previous: string, extras: readonly ExtraAddress[]): string => {
+  const gone = previous.split(" ").filter((noted) => noted !== "" && !extras.some(({ address, prefix }) => noted === `${address}/${prefix}`));
+  return [
+    "set -e",
+    "device() { ip -o -4 addr show to \"$1\" | awk '{print $2; exit}' | cut -d@ -f1; }",
+    ...gone.map((noted) => `d=$(device ${noted.split("/")[0]}); [ -z "$d" ] || ip addr del ${noted} dev "$d"`),
+    ...extras.map(({ beside, address, prefix }) => `ip addr replace ${address}/${prefix} dev "$(device ${beside})"`),
+  ].join("\n");
+};
+
+/**
+ * Gives a running machine addresses beyond the one the engine fixes per network. The guest may not change its own network, so a
+ * container that lives for a moment does it, in the guest's network namespace, with that one capability.
+ */
+export const applyExtraAddresses = async (
+  docker: Docker,
+  owner: Owner,
+  image: string,
+  containerId: string,
+  previous: string,
+  extras: readonly ExtraAddress[],
+): Promise<void> => {
+  const helper = await docker.createContainer({
+    Image: image,
+    Entrypoint: ["/bin/sh", "-c"],
+    Cmd: [command(previous, extras)],
+    Labels: ownerLabels(owner),
+    HostConfig: { NetworkMode: `container:${containerId}`, CapDrop: ["ALL"], CapAdd: ["NET_ADMIN"] },
+  });
+  try {
+    await helper.start();
+    const { StatusCode } = (await helper.wait()) as { StatusCode: number };
+    if (StatusCode !== 0) {
+      const said = ((await helper.logs({ stdout: true, stderr: true })) as Buffer).subarray(8).toString().trim();
+      throw new Fault("unavailable", [{ reason: `The further addresses ${extraAddressesNote(extras)} could not be added: ${said}.` }]);
+    }
+    await putFiles(docker.getContainer(containerId), extraAddressesFile(extraAddressesNote(extras)));
+  } finally {
+    await helper.remove({ force: true });
+  }
+};

@@ -1,0 +1,107 @@
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import type Docker from "dockerode";
+import { extract, pack } from "tar-stream";
+import type { MachineSpec } from "../driver.js";
+import { statusOf } from "./engine.js";
+
+/** Where the guest keeps what driver and boot program tell each other (docker/guest/backlot-boot). */
+const keptFolder = "/var/lib/backlot";
+
+interface GuestFile {
+  path: string;
+  text: string;
+  mode: number;
+}
+
+/** What only the guest knows. */
+export interface GuestState {
+  /** The `boots` of its last start; undefined when it was only started once, at creation. */
+  boots: number | undefined;
+  /** null while the deploy script has not ended. */
+  exitCode: number | null;
+  /** Addresses beyond the first of each network, as last added, space separated; they die with the network namespace. */
+  extraAddresses: string;
+}
+
+// A NUL cannot be in a variable or a file of shell text.
+const quoted = (value: string): string => `'${value.replaceAll("\0", "").replaceAll("'", `'\\''`)}'`;
+
+const assignments = (variables: Readonly<Record<string, string>>): string =>
+  Object.entries(variables)
+    .filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+    .map(([name, value]) => `${name}=${quoted(value)}\n`)
+    .join("");
+
+/** The environment that services and deploy scripts share on every runtime. */
+const machineEnvironment = (spec: MachineSpec): string =>
+  assignments({
+    BACKLOT_INSTANCE: String(spec.instance),
+    BACKLOT_LABEL: spec.label,
+    BACKLOT_PUBLIC_ADDRESS: spec.publicAddresses.join(" "),
+    BACKLOT_PRIVATE_ADDRESS: spec.privateAddresses.join(" "),
+    BACKLOT_BIND_ADDRESSES: "0.0.0.0",
+  });
+
+/** Put by itself when addresses change under a running machine; its services read it at their next start. */
+export const environmentFiles = (spec: MachineSpec): GuestFile[] => [
+  { path: "etc/backlot/machine.env", text: machineEnvironment(spec), mode: 0o644 },
+];
+
+/** What changes from start to start. Put while the machine is stopped: a crash after it costs no boot that was asked for. */
+export const startFiles = (spec: MachineSpec): GuestFile[] => [
+  ...environmentFiles(spec),
+  { path: "var/lib/backlot/boots", text: `${spec.boots}\n`, mode: 0o644 },
+];
+
+/** What a new machine is given before its first start. Secrets travel here and nowhere else: `docker inspect` shows no file. */
+export const firstFiles = (spec: MachineSpec): GuestFile[] => {
+  const files = startFiles(spec);
+  if (spec.rootPassHash !== null) files.push({ path: "etc/backlot/root-pass", text: `root:${spec.rootPassHash}\n`, mode: 0o600 });
+  if (spec.authorizedKeys.length > 0)
+    files.push({ path: "root/.ssh/authorized_keys", text: spec.authorizedKeys.map((key) => `${key}\n`).join(""), mode: 0o600 });
+  if (spec.script) {
+    files.push({ path: "etc/backlot/script", text: spec.script.text.replaceAll("\r\n", "\n"), mode: 0o700 });
+    files.push({ path: "etc/backlot/script.env", text: assignments(spec.script.data), mode: 0o600 });
+  }
+  return files;
+};
+
+export const extraAddressesFile = (addresses: string): GuestFile[] => [
+  { path: "var/lib/backlot/extra-addresses", text: `${addresses}\n`, mode: 0o644 },
+];
+
+const archiveOf = (files: readonly GuestFile[]): Promise<Buffer> => {
+  const archive = pack();
+  for (const file of files) {
+    if (file.path.startsWith("root/.ssh/")) archive.entry({ name: "root/.ssh", type: "directory", mode: 0o700 });
+    archive.entry({ name: file.path, mode: file.mode }, file.text);
+  }
+  archive.finalize();
+  return buffer(archive as unknown as Readable);
+};
+
+/** Puts files into a container, running or not; one request. */
+export const putFiles = async (container: Docker.Container, files: readonly GuestFile[]): Promise<void> => {
+  await container.putArchive(await archiveOf(files), { path: "/" });
+};
+
+/** Reads what the guest says about itself; one request. A container that is gone, or has not said anything, gives an empty state. */
+export const guestState = async (container: Docker.Container): Promise<GuestState> => {
+  const texts = new Map<string, string>();
+  try {
+    const archive = await container.getArchive({ path: keptFolder });
+    const entries = Readable.from(archive as AsyncIterable<Buffer>).pipe(extract() as unknown as NodeJS.ReadWriteStream) as unknown as AsyncIterable<
+      AsyncIterable<Buffer> & { header: { name: string } }
+    >;
+    for await (const entry of entries) {
+      const chunks: Buffer[] = [];
+      for await (const chunk of entry) chunks.push(chunk);
+      texts.set(entry.header.name.split("/").pop() ?? "", Buffer.concat(chunks).toString().trim());
+    }
+  } catch (error) {
+    if (statusOf(error) !== 404) throw error;
+  }
+  const numberIn = (name: string) => (/^\d+$/.test(texts.get(name) ?? "") ? Number(texts.get(name)) : undefined);
+  return { boots: numberIn("boots"), exitCode: numberIn("script-exit") ?? null, extraAddresses: texts.get("extra-addresses") ?? "" };
+};

@@ -1,0 +1,41 @@
+/** What is ours carries these, and nothing without them is ever touched. They are fixed when a thing is created. */
+export const labels = {
+  /** The state file's own id; on everything. */
+  owner: "io.backlot.owner",
+  /** The state folder, so that `clean` can tell whether the owner still exists; on everything. */
+  state: "io.backlot.state",
+  /** Instance id; on machines only. */
+  instance: "io.backlot.instance",
+  fingerprint: "io.backlot.fingerprint",
+  /** `boots` at creation; later ones are kept in the guest (guest-files.ts). */
+  boots: "io.backlot.boots",
+  /** Id of the deploy script, on machines that have one. */
+  script: "io.backlot.script",
+  /** The slug that was booted instead of the asked one (`--image-fallback`). */
+  substituted: "io.backlot.substituted-image",
+  /** Region id, or `public`; on networks only. */
+  network: "io.backlot.network",
+  /** On guest images: the fixture's name. An image is shared by every owner on the engine. */
+  guest: "io.backlot.guest",
+} as const;
+
+export interface Owner {
+  owner: string;
+  stateFolder: string;
+}
+
+export const ownerLabels = ({ owner, stateFolder }: Owner): Record<string, string> => ({ [labels.owner]: owner, [labels.state]: stateFolder });
+
+/** Letters, digits and dashes, at most 63: fit for a host name and for the engine's names. */
+const nameSafe = (text: string): string =>
+  text
+    .replace(/[^A-Za-z0-9-]+/g, "-")
+    .slice(0, 63)
+    .replace(/^-+|-+$/g, "");
+
+export const networkName = (owner: string, network: string): string => `backlot-${nameSafe(owner).slice(0, 8)}-${nameSafe(network)}`;
+
+export const containerName = (owner: string, instance: number): string => `backlot-${nameSafe(owner).slice(0, 8)}-${instance}`;
+
+/** The label of the instance where it can be a host name, else a name made from the id. */
+export const hostName = (label: string, instance: number): string => nameSafe(label) || `instance-${instance}`;

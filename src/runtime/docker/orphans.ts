@@ -1,0 +1,46 @@
+import Docker from "dockerode";
+import { asking, type EngineConnection, tolerating } from "./engine.js";
+import { labels } from "./labels.js";
+
+/** Everything on the engine that carries one Backlot's labels. */
+export interface OwnedThings {
+  owner: string;
+  /** Where that Backlot keeps its state; "" on a thing that does not say. */
+  stateFolder: string;
+  containers: Array<{ id: string; name: string; running: boolean }>;
+  networks: Array<{ id: string; name: string }>;
+}
+
+/** What every Backlot has on this engine, by owner; whether an owner still lives is the caller's to tell. */
+export const ownedThings = async (connection?: EngineConnection): Promise<OwnedThings[]> => {
+  const docker = new Docker(connection);
+  const label = [labels.owner];
+  const [containers, networks] = await asking("list what Backlot made", () =>
+    Promise.all([docker.listContainers({ all: true, filters: { label } }), docker.listNetworks({ filters: { label } })]),
+  );
+  const owners = new Map<string, OwnedThings>();
+  const of = (on: Record<string, string>): OwnedThings => {
+    const owner = on[labels.owner] ?? "";
+    const stateFolder = on[labels.state] ?? "";
+    const key = `${owner}\0${stateFolder}`;
+    const things = owners.get(key) ?? { owner, stateFolder, containers: [], networks: [] };
+    owners.set(key, things);
+    return things;
+  };
+  for (const row of containers)
+    of(row.Labels).containers.push({ id: row.Id, name: (row.Names[0] ?? "").replace(/^\//, ""), running: row.State === "running" });
+  for (const row of networks) of(row.Labels ?? {}).networks.push({ id: row.Id, name: row.Name });
+  return [...owners.values()];
+};
+
+/** Removes containers with their volumes, then networks. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
+export const removeOwned = async (things: OwnedThings, connection?: EngineConnection): Promise<void> => {
+  const docker = new Docker(connection);
+  await asking(`remove what the Backlot ${things.owner} left`, async () => {
+    for (const { id } of things.containers) {
+      await tolerating([404, 409], () => docker.getContainer(id).remove({ force: true, v: true }));
+      await tolerating([404], () => docker.getContainer(id).wait({ condition: "removed" }));
+    }
+    for (const { id } of things.networks) await tolerating([404], () => docker.getNetwork(id).remove());
+  });
+};

@@ -1,0 +1,17 @@
+/** Runs the work of one key in turns; work of different keys goes side by side. */
+export const turns = <K>(): (<T>(key: K, work: () => Promise<T>) => Promise<T>) => {
+  const tails = new Map<K, Promise<unknown>>();
+  return (key, work) => {
+    const run = (tails.get(key) ?? Promise.resolve()).then(work, work);
+    // The map must not keep a key whose last work is done, nor let its failure go unhandled here: the caller has it.
+    const tail: Promise<void> = run.then(
+      () => forget(),
+      () => forget(),
+    );
+    const forget = () => {
+      if (tails.get(key) === tail) tails.delete(key);
+    };
+    tails.set(key, tail);
+    return run;
+  };
+};

