@@ -2,7 +2,7 @@ import { Command, CommanderError } from "commander";
 import { Fault, reasonOf } from "../kernel/fault.js";
 import { runClean } from "./clean.js";
 import { demoFlags, runDemo } from "./demo.js";
-import { addSettingFlags, settingsOf } from "./settings-flags.js";
+import { addSettingFlags, isChosen, settingsOf } from "./settings-flags.js";
 import { runStart } from "./start.js";
 import { runStatus } from "./status.js";
 import { runStop } from "./stop.js";
@@ -22,22 +22,29 @@ const program = (version: string, finish: (code: number) => void): Command => {
 
   addSettingFlags(root.command("demo").description("walk one balanced HTTPS service from nothing to a crash, with proof"), demoFlags)
     .option("--exit", "tear everything down after the story")
-    .action(async (options: { exit?: boolean; balancerAddresses?: string }, command: Command) => {
-      finish(await runDemo(settingsOf(command), { exit: options.exit === true, rangeChosen: options.balancerAddresses !== undefined }));
+    .action(async (options: { exit?: boolean }, command: Command) => {
+      const config = settingsOf(command);
+      const quiet = isChosen(command, config, "logLevel") ? config : { ...config, logLevel: "error" as const };
+      finish(await runDemo(quiet, { exit: options.exit === true, rangeChosen: isChosen(command, config, "balancerAddresses") }));
     });
 
-  addSettingFlags(root.command("status").description("say whether one runs on the state folder"), ["state", "json"]).action(async (_options, command: Command) => {
-    finish(await runStatus(settingsOf(command)));
-  });
+  addSettingFlags(root.command("status").description("say whether one runs on the state folder"), ["state", "json"]).action(
+    async (_options, command: Command) => {
+      finish(await runStatus(settingsOf(command)));
+    },
+  );
 
-  addSettingFlags(root.command("stop").description("stop the one that runs on the state folder"), ["state"]).action(async (_options, command: Command) => {
-    finish(await runStop(settingsOf(command)));
-  });
+  addSettingFlags(root.command("stop").description("stop the one that runs on the state folder"), ["state"]).action(
+    async (_options, command: Command) => {
+      finish(await runStop(settingsOf(command)));
+    },
+  );
 
-  addSettingFlags(root.command("clean").description("remove what carries our label and no longer has an owner"), ["state", "runtime", "log-level"])
+  addSettingFlags(root.command("clean").description("remove what carries our label and no longer has an owner"), ["state"])
     .option("--dry-run", "only say what would be removed")
     .action(async (options: { dryRun?: boolean }, command: Command) => {
-      finish(await runClean(settingsOf(command), { dryRun: options.dryRun === true }));
+      settingsOf(command);
+      finish(await runClean({ dryRun: options.dryRun === true }));
     });
 
   return root;
