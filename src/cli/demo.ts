@@ -3,7 +3,7 @@ import { performDemo } from "../demo/demo.js";
 import { interruption } from "./interrupt.js";
 
 /** The settings that make sense for a demo, which chooses port, folder and token itself. */
-export const demoFlags = ["runtime", "speed", "balancer-addresses", "private-pool", "image-fallback", "log-level"];
+export const demoFlags: readonly (keyof Config)[] = ["runtime", "speed", "balancerAddresses", "privatePool", "imageFallback", "logLevel"];
 
 /** Answers the exit code: 0 when every step held (and everything was removed), else 1. */
 export const runDemo = async (config: Config, options: { exit: boolean; rangeChosen: boolean }): Promise<number> => {

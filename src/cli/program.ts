@@ -26,18 +26,24 @@ const program = (version: string, finish: (code: number) => void): Command => {
       finish(await runDemo(settingsOf(command), { exit: options.exit === true, rangeChosen: options.balancerAddresses !== undefined }));
     });
 
-  addSettingFlags(root.command("status").description("say whether one runs on the state folder"), ["state", "json"]).action(async (_options, command: Command) => {
-    finish(await runStatus(settingsOf(command)));
-  });
+  addSettingFlags(root.command("status").description("say whether one runs on the state folder"), ["state", "json"]).action(
+    async (_options, command: Command) => {
+      finish(await runStatus(settingsOf(command)));
+    },
+  );
 
-  addSettingFlags(root.command("stop").description("stop the one that runs on the state folder"), ["state"]).action(async (_options, command: Command) => {
-    finish(await runStop(settingsOf(command)));
-  });
+  addSettingFlags(root.command("stop").description("stop the one that runs on the state folder"), ["state"]).action(
+    async (_options, command: Command) => {
+      finish(await runStop(settingsOf(command)));
+    },
+  );
 
-  addSettingFlags(root.command("clean").description("remove what carries our label and no longer has an owner"), ["state", "runtime", "log-level"])
+  root
+    .command("clean")
+    .description("remove what carries our label and no longer has an owner")
     .option("--dry-run", "only say what would be removed")
-    .action(async (options: { dryRun?: boolean }, command: Command) => {
-      finish(await runClean(settingsOf(command), { dryRun: options.dryRun === true }));
+    .action(async (options: { dryRun?: boolean }) => {
+      finish(await runClean({ dryRun: options.dryRun === true }));
     });
 
   return root;

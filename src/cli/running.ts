@@ -25,7 +25,10 @@ const readRunning = async (path: string): Promise<{ running: Running } | { reaso
   try {
     text = await readFile(path, "utf8");
   } catch (error) {
-    return { reason: (error as NodeJS.ErrnoException).code === "ENOENT" ? "there is no running.json in it" : `running.json cannot be read: ${reasonOf(error)}` };
+    return {
+      reason:
+        (error as NodeJS.ErrnoException).code === "ENOENT" ? "there is no running.json in it" : `running.json cannot be read: ${reasonOf(error)}`,
+    };
   }
   try {
     const value: unknown = JSON.parse(text);
@@ -54,7 +57,11 @@ export const findRunning = async (state: string): Promise<Presence> => {
   if ("reason" in read) return { running: undefined, reason: `No Backlot runs on ${state}: ${read.reason}.` };
   const { running } = read;
   const health = await askHealth(running.url);
-  if (!health) return { running: undefined, reason: `No Backlot runs on ${state}: ${path} is stale, nobody answers at ${running.url} (it was pid ${running.pid}).` };
+  if (!health)
+    return {
+      running: undefined,
+      reason: `No Backlot runs on ${state}: ${path} is stale, nobody answers at ${running.url} (it was pid ${running.pid}).`,
+    };
   if (health.pid !== running.pid) {
     return {
       running: undefined,

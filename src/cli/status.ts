@@ -6,7 +6,11 @@ import { statusLines } from "./texts.js";
 export const runStatus = async (config: Config): Promise<number> => {
   const found = await findRunning(config.state);
   if (config.json) {
-    console.log(JSON.stringify(found.running ? { running: true, url: found.running.url, ...found.health } : { running: false, state: config.state, reason: found.reason }));
+    console.log(
+      JSON.stringify(
+        found.running ? { running: true, url: found.running.url, ...found.health } : { running: false, state: config.state, reason: found.reason },
+      ),
+    );
   } else if (found.running) {
     for (const line of statusLines(found.running.url, found.health)) console.log(line);
   } else {

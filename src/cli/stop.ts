@@ -62,9 +62,15 @@ export const runStop = async (config: Config): Promise<number> => {
     return 1;
   }
   // A Backlot inside somebody's test process ends without its process: then the file it removes last is the sign.
-  const isFileGone = () => access(join(config.state, "running.json")).then(() => false, () => true);
+  const isFileGone = () =>
+    access(join(config.state, "running.json")).then(
+      () => false,
+      () => true,
+    );
   if (!(await holdsWithin(goneWithinMs, async () => !isAlive(running.pid) || (await isFileGone())))) {
-    console.error(`Backlot no longer answers, but pid ${running.pid} is still there after ${goneWithinMs / 1000} s; it may be stopping its machines.`);
+    console.error(
+      `Backlot no longer answers, but pid ${running.pid} is still there after ${goneWithinMs / 1000} s; it may be stopping its machines.`,
+    );
     return 1;
   }
   console.log(`Stopped (pid ${running.pid}, ${running.url}).`);

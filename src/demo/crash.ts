@@ -80,12 +80,22 @@ export const crash: readonly Step[] = [
     title: "a certificate with a blank subject is refused",
     run: async (stage) => {
       const door = fact(stage.facts.tlsDoor, "TLS listener");
-      const blank = await selfSignedCertificate({ commonName: door.hostname, country: null, altNames: [door.hostname], days: 30, blankSubject: true });
+      const blank = await selfSignedCertificate({
+        commonName: door.hostname,
+        country: null,
+        altNames: [door.hostname],
+        days: 30,
+        blankSubject: true,
+      });
       const path = `/v4/balancers/${fact(stage.facts.balancer, "balancer").id}/configs/${fact(stage.facts.configId, "config")}`;
       const answer = await stage.cloud.ask("PUT", path, { ssl_cert: blank.cert, ssl_key: blank.key });
       const errors = (answer.body as { errors?: Array<{ reason: string; field?: string }> }).errors ?? [];
       const refusal = errors.find(({ field }) => field === "ssl_cert");
-      expectThat(answer.status === 400 && refusal !== undefined, "400 with a problem on ssl_cert", `${answer.status} ${JSON.stringify(answer.body).slice(0, 300)}`);
+      expectThat(
+        answer.status === 400 && refusal !== undefined,
+        "400 with a problem on ssl_cert",
+        `${answer.status} ${JSON.stringify(answer.body).slice(0, 300)}`,
+      );
       const fingerprint = await servedFingerprint(door);
       const { fingerprint: ours } = fact(stage.facts.certificate, "certificate");
       expectThat(fingerprint === ours, `the old certificate ${ours} still served`, fingerprint);

@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../config/settings.js";
+import { type Backlot, startBacklot } from "../index.js";
 import { Closers } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
-import { type Backlot, startBacklot } from "../index.js";
 import { connectCloud } from "./cloud.js";
 import { playground } from "./ending.js";
 import { bindTrial, candidateRanges, freeRange } from "./free-ports.js";
@@ -111,7 +111,8 @@ const tellEnd = async ({ facts }: Stage, backlot: Backlot, outcomes: readonly Ou
   const certFile = join(backlot.state, "demo-cert.pem");
   await writeFile(certFile, fact(facts.certificate, "certificate").cert);
   const balancerId = fact(facts.balancer, "balancer").id;
-  for (const line of playground({ url: backlot.url, token: backlot.token, balancerId, door: fact(facts.tlsDoor, "TLS listener"), certFile })) print(line);
+  for (const line of playground({ url: backlot.url, token: backlot.token, balancerId, door: fact(facts.tlsDoor, "TLS listener"), certFile }))
+    print(line);
   await stayUp(backlot, options.signal);
 };
 

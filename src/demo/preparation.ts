@@ -46,7 +46,9 @@ const createInstance = async (stage: Stage, label: string): Promise<Instance> =>
 /** Why instances do not start, for a failed wait: their last failed events, as the API tells them. */
 const failures = async (stage: Stage): Promise<string> => {
   const { data } = await stage.cloud.get<{ data: Array<{ status: string; action: string; message?: string | null }> }>("/v4/account/events");
-  const failed = data.filter((event) => event.status === "failed").map((event) => `${event.action} failed: ${event.message ?? "no reason was given"}`);
+  const failed = data
+    .filter((event) => event.status === "failed")
+    .map((event) => `${event.action} failed: ${event.message ?? "no reason was given"}`);
   return failed.length === 0 ? "" : `; ${failed.join("; ")}`;
 };
 
@@ -132,7 +134,11 @@ export const preparation: readonly Step[] = [
         expectThat(page.status === 200, "200", `${page.status} ${page.body.slice(0, 200)}`);
         const served = backEnd(page.body);
         const instance = stage.facts.instances.find(({ id }) => id === served?.id);
-        expectThat(instance !== undefined && served?.address === instance.privateAddress, "a page that names one of our instances", page.body.slice(0, 200));
+        expectThat(
+          instance !== undefined && served?.address === instance.privateAddress,
+          "a page that names one of our instances",
+          page.body.slice(0, 200),
+        );
         seen.push(served?.label ?? "");
       }
       expectThat(takeTurns(seen, labels[0], labels[1]), `${labels.join(" and ")} in turn`, seen.join(", "));

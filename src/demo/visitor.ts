@@ -27,9 +27,18 @@ const visitTimeoutMs = 10_000;
  */
 export const visit = (door: Door): Promise<Page> =>
   new Promise((resolve, reject) => {
-    const options = { host: door.address, port: door.port, path: "/", agent: false as const, headers: { host: `${door.hostname}:${door.port}` }, timeout: visitTimeoutMs };
+    const options = {
+      host: door.address,
+      port: door.port,
+      path: "/",
+      agent: false as const,
+      headers: { host: `${door.hostname}:${door.port}` },
+      timeout: visitTimeoutMs,
+    };
     const request =
-      door.trusted === undefined ? requestHttp(options) : requestHttps({ ...options, ca: door.trusted, servername: door.hostname, rejectUnauthorized: true });
+      door.trusted === undefined
+        ? requestHttp(options)
+        : requestHttps({ ...options, ca: door.trusted, servername: door.hostname, rejectUnauthorized: true });
     request.on("response", (response) => {
       const socket = response.socket as { authorized?: boolean };
       const verified = socket.authorized === true;
@@ -46,8 +55,15 @@ export const visit = (door: Door): Promise<Page> =>
 /** SHA-256 fingerprint of the certificate the listener serves, as `AB:CD:…`; the chain is verified against `door.trusted`. */
 export const servedFingerprint = (door: Door): Promise<string> =>
   new Promise((resolve, reject) => {
-    const socket = connect({ host: door.address, port: door.port, servername: door.hostname, ...(door.trusted === undefined ? {} : { ca: door.trusted }) });
-    socket.setTimeout(visitTimeoutMs, () => socket.destroy(new Error(`no TLS handshake with ${door.address}:${door.port} within ${visitTimeoutMs / 1000} s`)));
+    const socket = connect({
+      host: door.address,
+      port: door.port,
+      servername: door.hostname,
+      ...(door.trusted === undefined ? {} : { ca: door.trusted }),
+    });
+    socket.setTimeout(visitTimeoutMs, () =>
+      socket.destroy(new Error(`no TLS handshake with ${door.address}:${door.port} within ${visitTimeoutMs / 1000} s`)),
+    );
     socket.on("error", reject);
     socket.on("secureConnect", () => {
       const fingerprint = socket.getPeerCertificate().fingerprint256;
