@@ -296,11 +296,17 @@ describe("the chain", () => {
   });
 
   it("must be signed by the next one, not only name it", () => {
+    const { leaf, middle } = chained();
+    const der = new X509Certificate(leaf).raw;
+    der[der.length - 1] = (der.at(-1) ?? 0) ^ 1; // the last byte of the signature
+    const forged = `-----BEGIN CERTIFICATE-----\n${der.toString("base64").replace(/.{64}/g, "$&\n")}\n-----END CERTIFICATE-----\n`;
+    expectOnly({ cert: forged + middle }, "sslCert", /wrong order: certificate 1 of 2/);
+  });
+
+  it("must name the next one, not only be signed with its key", () => {
     const { leaf } = chained();
-    const impostor = rsa();
-    const between = [{ oid: common, value: "Between" }];
-    const cert = leaf + issued({ subject: between, publicKey: impostor.publicKey, signingKey: impostor.privateKey });
-    expectOnly({ cert }, "sslCert", /wrong order: certificate 1 of 2/);
+    const renamed = issued({ subject: [{ oid: common, value: "Elsewhere" }], publicKey: other.publicKey, signingKey: other.privateKey });
+    expectOnly({ cert: leaf + renamed }, "sslCert", /wrong order: certificate 1 of 2/);
   });
 
   it("is reported together with a key that belongs to none of it", () => {
