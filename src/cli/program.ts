@@ -40,9 +40,12 @@ const program = (version: string, finish: (code: number) => void): Command => {
     },
   );
 
-  addSettingFlags(root.command("clean").description("remove what carries our label and no longer has an owner"), ["state"])
+  root
+    .command("clean")
+    .description("remove what carries our label and no longer has an owner")
     .option("--dry-run", "only say what would be removed")
     .action(async (options: { dryRun?: boolean }, command: Command) => {
+      // It needs no setting, but a mistaken variable or file is told here as everywhere.
       settingsOf(command);
       finish(await runClean({ dryRun: options.dryRun === true }));
     });

@@ -9,7 +9,8 @@ export const runStart = async (config: Config): Promise<number> => {
   // The log tells progress too, as long as it tells anything at that level.
   const isLogged = ["trace", "debug", "info"].includes(config.logLevel);
   const backlot = await startBacklot(config, isLogged ? {} : { onProgress: (line) => console.error(line) });
-  if (config.json) console.log(machineLine(backlot));
+  if (interrupted.aborted) console.error("It was interrupted while it started.");
+  else if (config.json) console.log(machineLine(backlot));
   else for (const line of welcome({ ...backlot, onExit: config.onExit })) console.log(line);
   await Promise.race([aborted(interrupted), backlot.closed]);
   await backlot.close();
