@@ -193,6 +193,7 @@ describe("machines of the process runtime", () => {
   it("makes a machine anew whose folder was removed while it ran", async () => {
     await ground.driver.ensure(ground.spec());
     const started = await ground.world.startOf(1);
+    await until(async () => (await ground.driver.log(1)).includes("boot 1 of"), { what: "the last thing that is written in the folder" });
     await rm(fileOf("."), { recursive: true, force: true });
     expect(await ground.driver.list()).toMatchObject([{ instance: 1, running: true }]);
     expect(await ground.driver.ensure(ground.spec())).toMatchObject({ running: true });
