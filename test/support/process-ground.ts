@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { MachineSpec, RuntimeDriver } from "#backlot/runtime/driver.js";
@@ -50,6 +51,14 @@ export interface ProcessGround extends Ground {
   driverWith(options: Partial<ProcessDriverOptions>): RuntimeDriver;
 }
 
+/** May this user bind port 80? Asked of the kernel, on a loopback address that no machine has. */
+const mayBindPort80 = (address: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen(80, address, () => server.close(() => resolve(true)));
+  });
+
 export const processGround = async (): Promise<ProcessGround> => {
   const made: Array<{ owner: string; folder: string; drivers: RuntimeDriver[] }> = [];
 
@@ -92,7 +101,7 @@ export const processGround = async (): Promise<ProcessGround> => {
         ...overrides,
       };
     };
-    return { owner, folder, driverWith, spec };
+    return { owner, folder, driverWith, spec, unusedAddress: `127.192.${a}.${b + 15}` };
   };
 
   const ours = await backlot();
@@ -121,6 +130,7 @@ export const processGround = async (): Promise<ProcessGround> => {
     stateFolder: ours.folder,
     driver: ours.driverWith(),
     driverWith: ours.driverWith,
+    privilegedPorts: await mayBindPort80(ours.unusedAddress),
     again: async () => ours.driverWith(),
     other: async () => {
       const other = await backlot();
