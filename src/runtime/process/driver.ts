@@ -1,0 +1,199 @@
+import { existsSync } from "node:fs";
+import { Closers } from "../../kernel/closers.js";
+import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
+import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
+import { processCapabilities } from "./capabilities.js";
+import { deaths } from "./deaths.js";
+import { closeScript, createDisk, diskFolder, disksIn, readDisk, readLog, removeDisk, rotateLog, writeBoots } from "./disk.js";
+import { haltMachine, processesOf } from "./halt.js";
+import { poolMap, shownOf } from "./loopback.js";
+import { leaderOf, machineView, type Remains, stepsTo } from "./machine.js";
+import { startSupervisor } from "./start.js";
+import { machineEnvironment } from "./supervisor.js";
+import { isLeader, isStillThere, type MarkedProcess, markedProcesses } from "./table.js";
+
+export interface ProcessDriverOptions {
+  /** The state's own id; processes of other owners are never touched. */
+  owner: string;
+  /** Absolute; machines live in its `machines/`. */
+  stateFolder: string;
+  /** CIDR inside 192.168.0.0/16 */
+  privatePool: string;
+  /** CIDR inside 198.18.0.0/16 */
+  publicPool: string;
+  /** Also run deploy scripts that Backlot does not ship, on this host and as this user. */
+  allowHostScripts: boolean;
+  /** How long the processes of a machine that is shut down have after SIGTERM; 5,000 by default. */
+  graceMs?: number;
+  /** Told of what went wrong outside a call. */
+  onProblem?(reason: string): void;
+}
+
+/** Why this host cannot have a process runtime; `undefined` when it can. */
+export const hostObstacle = (platform: string, hasProcessTable: boolean): string | undefined => {
+  if (platform === "linux" && hasProcessTable) return undefined;
+  const lack = platform === "linux" ? "/proc is not mounted here" : `this is ${platform}, without /proc and with one loopback address only`;
+  return `The process runtime needs Linux (its /proc and all of 127.0.0.0/8), and ${lack}. Start a Docker engine and use --runtime docker.`;
+};
+
+/** The embedded runtime: an instance is a supervised process group on this host (DESIGN, section 3 "Runtimes"). */
+export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
+  const { owner, stateFolder, allowHostScripts } = options;
+  const obstacle = hostObstacle(process.platform, existsSync("/proc/self/environ"));
+  if (obstacle !== undefined) throw cannotStart(obstacle);
+  const loopback = poolMap([options.privatePool, options.publicPool]);
+
+  const queues = new Map<number, Promise<unknown>>();
+  /** One thing at a time happens to an instance. */
+  const inTurn = <T>(instance: number, act: () => Promise<T>): Promise<T> => {
+    const turn = (queues.get(instance) ?? Promise.resolve()).catch(() => undefined).then(act);
+    queues.set(instance, turn);
+    const leave = (): void => {
+      if (queues.get(instance) === turn) queues.delete(instance);
+    };
+    turn.then(leave, leave);
+    return turn;
+  };
+
+  const folderOf = (instance: number): string => diskFolder(stateFolder, instance);
+  const ofInstance = (instance: number) => ({ owner, instance });
+
+  /** A machine whose leader is gone is dead: what it left behind must not go on answering. */
+  const clearDebris = (instance: number): Promise<void> => haltMachine(ofInstance(instance), { graceMs: 0, debrisOnly: true });
+  const deathWatch = deaths((instance) => {
+    inTurn(instance, () => clearDebris(instance)).catch((error) => options.onProblem?.(reasonOf(error)));
+  });
+
+  const awaitScriptEnd = (instance: number, leader: MarkedProcess): void =>
+    deathWatch.awaitScript(instance, async () => !isStillThere(leader) || (await readDisk(folderOf(instance)))?.script?.exitCode !== undefined);
+
+  /** Whatever is seen running is watched from then on. */
+  const notice = (instance: number, remains: Remains): Machine => {
+    const view = machineView(instance, remains);
+    const leader = leaderOf(remains);
+    if (leader) deathWatch.adopt(instance, leader);
+    if (leader && view.script?.exitCode === null) awaitScriptEnd(instance, leader);
+    return view;
+  };
+  const look = async (instance: number): Promise<Remains> => ({
+    processes: processesOf(ofInstance(instance)),
+    disk: await readDisk(folderOf(instance)),
+  });
+
+  const bindAddressesOf = (spec: MachineSpec): string[] =>
+    [...spec.privateAddresses, ...spec.publicAddresses].map((address) => {
+      const real = loopback(address);
+      if (real !== undefined) return real;
+      throw new Fault("unavailable", [
+        {
+          reason: `${address} of instance ${spec.instance} is outside the pools ${options.privatePool} and ${options.publicPool}. Start Backlot with the pool the address was taken from (--private-pool).`,
+        },
+      ]);
+    });
+
+  const refuseTakenAddresses = (spec: MachineSpec, bindAddresses: readonly string[]): void => {
+    for (const { marker, pid } of markedProcesses().filter((each) => isLeader(each) && each.marker.owner !== owner)) {
+      const taken = marker.bindAddresses.find((address) => bindAddresses.includes(address));
+      if (taken === undefined) continue;
+      throw new Fault("unavailable", [
+        {
+          reason: `${shownOf(taken)} of instance ${spec.instance} is in use by another Backlot (state ${marker.stateFolder}, its instance ${marker.instance}, process ${pid}). Stop that instance, or start this Backlot with another pool (--private-pool).`,
+        },
+      ]);
+    }
+  };
+
+  const refusal = (spec: MachineSpec): string | undefined =>
+    spec.script && !spec.script.shipped && !allowHostScripts
+      ? `deploy script ${spec.script.id} was not run: it is not one that Backlot ships, and it would run on this host as the user who runs Backlot. ` +
+        "Start Backlot with --allow-host-scripts and create the instance again, or use the Docker runtime."
+      : undefined;
+
+  const start = async (spec: MachineSpec, bindAddresses: readonly string[]): Promise<void> => {
+    const folder = folderOf(spec.instance);
+    await writeBoots(folder, spec.boots);
+    await rotateLog(folder);
+    const child = await startSupervisor(spec.instance, folder, machineEnvironment(spec, { owner, stateFolder, folder, bindAddresses }));
+    deathWatch.started(spec.instance, child);
+  };
+
+  const stop = async (instance: number): Promise<void> => {
+    await haltMachine(ofInstance(instance), { graceMs: options.graceMs ?? 5_000 });
+    await closeScript(folderOf(instance));
+  };
+
+  const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
+    signal?.throwIfAborted();
+    const remains = await look(spec.instance);
+    const steps = stepsTo(spec, remains);
+    if (!steps.halt && !steps.create && !steps.start) return notice(spec.instance, remains);
+    const bindAddresses = bindAddressesOf(spec);
+    if (steps.start) refuseTakenAddresses(spec, bindAddresses);
+    if (steps.halt) await stop(spec.instance);
+    signal?.throwIfAborted();
+    if (steps.create) await createDisk(folderOf(spec.instance), owner, spec, refusal(spec));
+    signal?.throwIfAborted();
+    if (steps.start) await start(spec, bindAddresses);
+    const after = await look(spec.instance);
+    const machine = notice(spec.instance, after);
+    const leader = leaderOf(after);
+    // A quick script has ended by now: that is news too.
+    if (steps.start && spec.script && leader) awaitScriptEnd(spec.instance, leader);
+    if (steps.start && !leader) {
+      throw new Fault("unavailable", [
+        { reason: `Instance ${spec.instance} died as soon as it was started. Its boot log is in ${folderOf(spec.instance)}.` },
+      ]);
+    }
+    return machine;
+  };
+
+  const list = async (): Promise<Machine[]> => {
+    const found = new Map<number, MarkedProcess[]>();
+    for (const instance of await disksIn(stateFolder)) found.set(instance, []);
+    for (const each of markedProcesses()) {
+      if (each.marker.owner !== owner) continue;
+      const { instance } = each.marker;
+      found.set(instance, [...(found.get(instance) ?? []), each]);
+    }
+    return Promise.all([...found].map(async ([instance, processes]) => notice(instance, { processes, disk: await readDisk(folderOf(instance)) })));
+  };
+
+  const closers = new Closers();
+  closers.add(() => Promise.allSettled(queues.values()).then(() => undefined));
+  closers.add(() => deathWatch.close());
+
+  return {
+    name: "process",
+    capabilities: () => processCapabilities(allowHostScripts),
+    list,
+    ensure: (spec, signal) => inTurn(spec.instance, () => ensure(spec, signal)),
+    remove: (instance) =>
+      inTurn(instance, async () => {
+        await haltMachine(ofInstance(instance), { graceMs: 0 });
+        await removeDisk(folderOf(instance));
+      }),
+    kill: (instance) => inTurn(instance, () => haltMachine(ofInstance(instance), { graceMs: 0 })),
+    log: (instance) => readLog(folderOf(instance)),
+    dial: (address, port) => {
+      const host = loopback(address);
+      return host === undefined ? undefined : { host, port };
+    },
+    watch: (hint) => {
+      const watching = deathWatch.watch(hint);
+      list().catch((error) => options.onProblem?.(reasonOf(error))); // adopts what runs
+      return watching;
+    },
+    occupied: async () =>
+      markedProcesses()
+        .filter((each) => isLeader(each) && each.marker.owner !== owner)
+        .flatMap(({ marker }) =>
+          marker.bindAddresses.flatMap((address) => {
+            const shown = shownOf(address);
+            return shown === undefined
+              ? []
+              : [{ cidr: `${shown}/32`, owner: `instance ${marker.instance} of another Backlot (state ${marker.stateFolder})` }];
+          }),
+        ),
+    close: () => closers.close(),
+  };
+};

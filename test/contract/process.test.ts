@@ -1,0 +1,4 @@
+import { processGround } from "../support/process-ground.js";
+import { driverSuite } from "./driver-suite.js";
+
+driverSuite("process", processGround);
