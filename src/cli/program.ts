@@ -2,7 +2,7 @@ import { Command, CommanderError } from "commander";
 import { Fault, reasonOf } from "../kernel/fault.js";
 import { runClean } from "./clean.js";
 import { demoFlags, runDemo } from "./demo.js";
-import { addSettingFlags, settingsOf } from "./settings-flags.js";
+import { addSettingFlags, isChosen, settingsOf } from "./settings-flags.js";
 import { runStart } from "./start.js";
 import { runStatus } from "./status.js";
 import { runStop } from "./stop.js";
@@ -22,8 +22,10 @@ const program = (version: string, finish: (code: number) => void): Command => {
 
   addSettingFlags(root.command("demo").description("walk one balanced HTTPS service from nothing to a crash, with proof"), demoFlags)
     .option("--exit", "tear everything down after the story")
-    .action(async (options: { exit?: boolean; balancerAddresses?: string }, command: Command) => {
-      finish(await runDemo(settingsOf(command), { exit: options.exit === true, rangeChosen: options.balancerAddresses !== undefined }));
+    .action(async (options: { exit?: boolean }, command: Command) => {
+      const config = settingsOf(command);
+      const quiet = isChosen(command, config, "logLevel") ? config : { ...config, logLevel: "error" as const };
+      finish(await runDemo(quiet, { exit: options.exit === true, rangeChosen: isChosen(command, config, "balancerAddresses") }));
     });
 
   addSettingFlags(root.command("status").description("say whether one runs on the state folder"), ["state", "json"]).action(
@@ -42,7 +44,9 @@ const program = (version: string, finish: (code: number) => void): Command => {
     .command("clean")
     .description("remove what carries our label and no longer has an owner")
     .option("--dry-run", "only say what would be removed")
-    .action(async (options: { dryRun?: boolean }) => {
+    .action(async (options: { dryRun?: boolean }, command: Command) => {
+      // It needs no setting, but a mistaken variable or file is told here as everywhere.
+      settingsOf(command);
       finish(await runClean({ dryRun: options.dryRun === true }));
     });
 
