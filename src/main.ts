@@ -150,13 +150,22 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
   stop,
 });
 
-const openLoops = (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, log: Logger) => {
+/** How long a start waits for the first measurement of every node, so that its listeners do not begin with refusals. */
+const firstHealthMs = 500;
+
+/** The order matters: what runs is known before nodes are measured, and nodes are measured before anything listens. */
+const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, log: Logger, closers: Closers): Promise<Health> => {
   const failed = (what: string) => (id: number, error: unknown) =>
     log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
   const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
+  closers.add(() => machines.close());
+  await machines.resync();
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
+  closers.add(() => health.close());
+  await health.measured(firstHealthMs);
   const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.hint(node) });
-  return { machines, health, listeners };
+  closers.add(() => listeners.close());
+  return health;
 };
 
 /** Opens every room in order; whatever fails, what was opened is closed again in reverse. */
@@ -203,9 +212,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   });
   const plane = openPlane({ onProblem });
   closers.add(() => plane.close());
-  const { machines, health, listeners } = openLoops(cloud, driver, plane, log);
-  for (const loop of [machines, health, listeners]) closers.add(() => loop.close());
-  await machines.resync();
+  const health = await openLoops(cloud, driver, plane, log, closers);
 
   let announceClosed = (): void => {};
   const closed = new Promise<void>((resolve) => {

@@ -16,6 +16,8 @@ export interface Health extends Disposable {
   probes(node: number): readonly NodeProbe[];
   /** Something happened to this node: measure now, and do not wait the interval between its attempts. */
   hint(node: number): void;
+  /** Resolves when every node that was there at the start was measured once, or after `boundMs` real milliseconds. */
+  measured(boundMs: number): Promise<void>;
 }
 
 interface HealthOptions {
@@ -38,6 +40,15 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   const history = new Map<number, NodeProbe[]>();
   const failures = new Map<number, number>();
   const hinted = new Set<number>();
+  const unmeasured = new Set(store.list("node").map((row) => row.id));
+  let allMeasured = (): void => {};
+  const firstRound = new Promise<void>((resolve) => {
+    allMeasured = resolve;
+  });
+  const tick = (id: number): void => {
+    unmeasured.delete(id);
+    if (unmeasured.size === 0) allMeasured();
+  };
 
   /** Asks the world. Second member: no further attempt is needed to believe it. */
   const measure = async (row: NodeRow, config: ConfigRow, signal: AbortSignal): Promise<[ProbeResult, boolean]> => {
@@ -104,7 +115,12 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   const sameNode = (id: number): boolean => isSame(knownNodes, id, store.get("node", id));
   const sameConfig = (id: number): boolean => isSame(knownConfigs, id, store.get("config", id));
 
-  const loop = openLoop({ reconcile, clock, onFailure: (id, error) => onFailure(id, reasonOf(error)), concurrency: 256 });
+  const loop = openLoop({
+    reconcile: (id, signal) => reconcile(id, signal).finally(() => tick(id)),
+    clock,
+    onFailure: (id, error) => onFailure(id, reasonOf(error)),
+    concurrency: 256,
+  });
   const hint = (id: number): void => {
     hinted.add(id);
     loop.poke(id);
@@ -127,6 +143,9 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   return {
     probes: (node) => history.get(node) ?? [],
     hint,
+    measured: async (boundMs) => {
+      if (unmeasured.size > 0) await Promise.race([firstRound, clock.sleep(boundMs)]);
+    },
     close: async () => {
       await watching.close();
       await loop.close();

@@ -41,8 +41,9 @@ export const runtimeKind = async (
   const answer = await engineAnswers();
   if ("version" in answer) return "docker";
   if (fixed === undefined) return "process";
+  const why = wanted === "docker" ? "The docker runtime was asked for" : "This state holds instances of the docker runtime";
   throw cannotStart(
-    `The docker runtime was asked for, and no engine answers: ${answer.reason} Start the engine (docker/ensure-engine.sh gives a bare Debian one), or use --runtime process.`,
+    `${why}, and no engine answers: ${answer.reason} Start the engine (docker/ensure-engine.sh gives a bare Debian one), or use --runtime process${wanted === "docker" ? "" : " with another --state"}.`,
   );
 };
 

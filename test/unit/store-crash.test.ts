@@ -216,6 +216,29 @@ test("one failing call anywhere: what was acknowledged is there, what was refuse
   });
 });
 
+test("a journal file begun in vain does not stand in the way of the one that stayed in use", async () => {
+  const folder = tempFolder();
+  let failures = 0;
+  const disk = watchedDisk((call, about) => {
+    if (call !== "sync" || about !== folder || !existsSync(join(folder, "journal.4.jsonl"))) return;
+    failures += 1;
+    throw Object.assign(new Error("EIO: cannot sync the folder"), { code: "EIO" });
+  });
+  const store = await open(folder, { disk, snapshotAfterBytes: 3_000 });
+  for (const label of ["a", "b", "c"]) await store.commit((tx) => tx.insert("thing", { label, text: "x".repeat(1_000) }));
+  await add(store, "d");
+  expect(failures).toBe(1);
+  expect(readdirSync(folder).sort()).toEqual(["journal.1.jsonl", "journal.4.jsonl", "state.json"]);
+  const copy = tempFolder();
+  mkdirSync(copy);
+  for (const name of readdirSync(folder)) copyFileSync(join(folder, name), join(copy, name));
+  const again = await open(copy);
+  expect(labels(again)).toEqual(["a", "b", "c", "d"]);
+  await add(again, "e");
+  await again.close();
+  expect(labels(await open(copy))).toEqual(["a", "b", "c", "d", "e"]);
+});
+
 test("a commit is written, then synced, then acknowledged", async () => {
   const calls: string[] = [];
   const store = await open(tempFolder(), { disk: watchedDisk((call) => calls.push(call)) });

@@ -1,0 +1,8 @@
+#!/usr/bin/env node
+import { readFileSync } from "node:fs";
+import { runCommandLine } from "./cli/program.js";
+
+const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
+
+// A command that has ended has closed what it opened; a client's idle keep-alive socket shall not hold the process.
+process.exit(await runCommandLine(process.argv.slice(2), version));

@@ -1,0 +1,74 @@
+import { Command, CommanderError } from "commander";
+import { Fault, reasonOf } from "../kernel/fault.js";
+import { runClean } from "./clean.js";
+import { demoFlags, runDemo } from "./demo.js";
+import { addSettingFlags, settingsOf } from "./settings-flags.js";
+import { runStart } from "./start.js";
+import { runStatus } from "./status.js";
+import { runStop } from "./stop.js";
+import { oneLine, problemLines } from "./texts.js";
+
+/** The whole command line; `finish` takes the exit code of the command that ran. */
+const program = (version: string, finish: (code: number) => void): Command => {
+  const root = new Command("backlot")
+    .description("A local cloud whose answers are true: instances that run, balancers that listen, health that is measured.")
+    .version(version)
+    .exitOverride()
+    .showHelpAfterError("(backlot --help lists what there is)");
+
+  addSettingFlags(root.command("start").description("run it until Ctrl-C")).action(async (_options, command: Command) => {
+    finish(await runStart(settingsOf(command)));
+  });
+
+  addSettingFlags(root.command("demo").description("walk one balanced HTTPS service from nothing to a crash, with proof"), demoFlags)
+    .option("--exit", "tear everything down after the story")
+    .action(async (options: { exit?: boolean; balancerAddresses?: string }, command: Command) => {
+      finish(await runDemo(settingsOf(command), { exit: options.exit === true, rangeChosen: options.balancerAddresses !== undefined }));
+    });
+
+  addSettingFlags(root.command("status").description("say whether one runs on the state folder"), ["state", "json"]).action(
+    async (_options, command: Command) => {
+      finish(await runStatus(settingsOf(command)));
+    },
+  );
+
+  addSettingFlags(root.command("stop").description("stop the one that runs on the state folder"), ["state"]).action(
+    async (_options, command: Command) => {
+      finish(await runStop(settingsOf(command)));
+    },
+  );
+
+  root
+    .command("clean")
+    .description("remove what carries our label and no longer has an owner")
+    .option("--dry-run", "only say what would be removed")
+    .action(async (options: { dryRun?: boolean }) => {
+      finish(await runClean({ dryRun: options.dryRun === true }));
+    });
+
+  return root;
+};
+
+/**
+ * Runs one command line and answers its exit code: 0 clean, 1 could not start (one line on standard error),
+ * 2 bad usage (every problem on standard error).
+ */
+export const runCommandLine = async (words: readonly string[], version: string): Promise<number> => {
+  let exitCode = 0;
+  try {
+    const root = program(version, (code) => {
+      exitCode = code;
+    });
+    await root.parseAsync([...words], { from: "user" });
+    return exitCode;
+  } catch (error) {
+    // Commander has printed its own text by now.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    if (error instanceof Fault && error.kind === "invalid") {
+      for (const line of problemLines(error.problems)) console.error(line);
+      return 2;
+    }
+    console.error(oneLine(error instanceof Fault ? error.problems.map(({ reason }) => reason).join(" ") : `Unexpected: ${reasonOf(error)}`));
+    return 1;
+  }
+};

@@ -1,0 +1,16 @@
+import type { Config } from "../config/settings.js";
+import { startBacklot } from "../index.js";
+import { aborted, interruption } from "./interrupt.js";
+import { machineLine, welcome } from "./texts.js";
+
+/** Serves until Ctrl-C, SIGTERM or `backlot stop`. Answers the exit code. */
+export const runStart = async (config: Config): Promise<number> => {
+  const interrupted = interruption("Stopping. Ctrl-C again ends it at once.");
+  const backlot = await startBacklot(config, { onProgress: (line) => console.error(line) });
+  if (config.json) console.log(machineLine(backlot));
+  else for (const line of welcome({ ...backlot, onExit: config.onExit })) console.log(line);
+  await Promise.race([aborted(interrupted), backlot.closed]);
+  await backlot.close();
+  console.error("Stopped.");
+  return 0;
+};

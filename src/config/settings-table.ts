@@ -1,0 +1,155 @@
+import { isIP } from "node:net";
+import { z } from "zod";
+import { parseCidr, parseIpv4, type Range } from "../kernel/addresses.js";
+import type { Config } from "./settings.js";
+
+/** One row: everything there is to know of a setting. Flag, variable and help text are derived from it (`configFlags`). */
+export interface Setting<T> {
+  /** How its text in a flag or variable is read; the file has JSON's own types. */
+  kind: "text" | "number" | "switch";
+  /** Stands for the value in usage lines; undefined: a switch. */
+  placeholder: string | undefined;
+  description: string;
+  /** Without it the Config holds undefined, or (state) what the environment decides. */
+  default: T | undefined;
+  schema: z.ZodType<T>;
+  /** Its value is never shown, not even when it is wrong. */
+  secret: boolean;
+}
+
+type SettingsTable = { readonly [Key in keyof Config]-?: Setting<Exclude<Config[Key], undefined>> };
+
+interface Row<T> {
+  description: string;
+  default?: T;
+}
+
+/** `rule` completes the sentence "<where it was set>: must be …". */
+const text = (placeholder: string, rule: string, passes: (value: string) => boolean, row: Row<string>): Setting<string> => ({
+  kind: "text",
+  placeholder,
+  description: row.description,
+  default: row.default,
+  schema: z.string({ error: rule }).refine(passes, { error: rule }),
+  secret: false,
+});
+
+const number = (placeholder: string, rule: string, passes: (value: number) => boolean, row: Row<number>): Setting<number> => ({
+  kind: "number",
+  placeholder,
+  description: row.description,
+  default: row.default,
+  schema: z.number({ error: rule }).refine(passes, { error: rule }),
+  secret: false,
+});
+
+const choice = <const T extends string>(values: readonly [T, ...T[]], row: Row<T>, placeholder: string = values.join("|")): Setting<T> => ({
+  kind: "text",
+  placeholder,
+  description: row.description,
+  default: row.default,
+  schema: z.enum(values, { error: `one of ${values.join(", ")}` }) as unknown as z.ZodType<T>,
+  secret: false,
+});
+
+const onOff = (row: Row<boolean>): Setting<boolean> => ({
+  kind: "switch",
+  placeholder: undefined,
+  description: row.description,
+  default: row.default ?? false,
+  schema: z.boolean({ error: "true or false" }),
+  secret: false,
+});
+
+const cidr = (rule: string, passes: (range: Range) => boolean, row: Row<string>): Setting<string> => {
+  const fits = (value: string): boolean => {
+    const range = parseCidr(value);
+    return range !== undefined && passes(range);
+  };
+  return text("CIDR", rule, fits, row);
+};
+
+const hostName = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?$/i;
+/** Digits and dots that are no address would be looked up as a name and fail much later. */
+const isHost = (value: string): boolean => isIP(value) !== 0 || (hostName.test(value) && !/^[\d.]+$/.test(value));
+
+const privateBlock = { base: parseIpv4("192.168.0.0") ?? 0, size: 2 ** 16 };
+
+/** The one home of every setting. */
+export const settingsTable: SettingsTable = {
+  port: number("PORT", "a whole number from 0 to 65535", (port) => Number.isInteger(port) && port >= 0 && port <= 65535, {
+    description: "TCP port of the API; 0 picks a free one",
+    default: 4747,
+  }),
+  host: text("ADDRESS", "an IP address or a host name", isHost, { description: "address the API binds to", default: "127.0.0.1" }),
+  state: text("DIR", "the path of a folder", (path) => path.trim() !== "" && !path.includes("\0"), {
+    description: "folder of the state (default: $XDG_STATE_HOME/backlot, or ~/.local/state/backlot)",
+  }),
+  runtime: choice(["auto", "docker", "process"], { description: "what runs instances; auto: docker when an engine answers", default: "auto" }),
+  token: {
+    ...text("VALUE", "at least 16 printable ASCII characters without spaces", (token) => /^[\x21-\x7e]{16,}$/.test(token), {
+      description: "a full-rights access token of your choice (default: a new one at each start)",
+    }),
+    secret: true,
+  },
+  speed: number("N", "a number above 0", (speed) => Number.isFinite(speed) && speed > 0, {
+    description: "divides all simulated waiting; 1 is as in production",
+    default: 10,
+  }),
+  balancerAddresses: cidr("an address range A.B.C.D/8 to /32 with no host bits set", ({ prefix }) => prefix >= 8, {
+    description: "addresses that balancers listen on",
+    default: "127.0.0.0/24",
+  }),
+  privatePool: cidr(
+    "an address range /16 to /20 inside 192.168.0.0/16 with no host bits set",
+    ({ base, prefix }) => prefix >= 16 && prefix <= 20 && base >= privateBlock.base && base < privateBlock.base + privateBlock.size,
+    { description: "where private addresses come from", default: "192.168.128.0/17" },
+  ),
+  certificates: choice(["strict", "lenient"], {
+    description: "lenient also takes elliptic curve keys and subjects without country",
+    default: "strict",
+  }),
+  imageFallback: text("SLUG", 'an image slug such as "cloud/debian12"', (slug) => /^[a-z0-9][a-z0-9.-]*\/[a-z0-9][a-z0-9._-]*$/i.test(slug), {
+    description: "image to boot when the asked one cannot be had (default: fail with the reason)",
+  }),
+  onExit: choice(["keep", "stop"], { description: "what becomes of running instances when Backlot stops", default: "keep" }),
+  allowHostScripts: onOff({ description: "let the process runtime run scripts that Backlot does not ship, as you, on this machine" }),
+  logLevel: choice(["fatal", "error", "warn", "info", "debug", "trace", "silent"], { description: "how much is logged", default: "info" }, "LEVEL"),
+  json: onOff({ description: "print the first line on standard output as JSON" }),
+};
+
+export type SettingKey = keyof Config;
+
+export const settingKeys = Object.keys(settingsTable) as SettingKey[];
+
+/** `balancerAddresses` -> `--balancer-addresses` */
+export const flagOf = (key: string): string => `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
+/** `balancerAddresses` -> `BACKLOT_BALANCER_ADDRESSES` */
+export const variableOf = (key: string): string => `BACKLOT_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+
+export interface ConfigFlag {
+  key: SettingKey;
+  /** As typed: `--port`. */
+  name: string;
+  /** Placeholder of its value; undefined: a switch without one. */
+  value: string | undefined;
+  description: string;
+  /** The variable that says the same: `BACKLOT_PORT`. */
+  env: string;
+  /** As text, for help; undefined when there is none or the description tells. */
+  default: string | undefined;
+}
+
+/** For the command line's options and the documentation. */
+export const configFlags: readonly ConfigFlag[] = settingKeys.map((key) => {
+  const { placeholder, description, default: initial, kind } = settingsTable[key];
+  return {
+    key,
+    name: flagOf(key),
+    value: placeholder,
+    description,
+    env: variableOf(key),
+    default: initial === undefined || kind === "switch" ? undefined : String(initial),
+  };
+});
