@@ -156,8 +156,9 @@ describe("what is passed on", () => {
 
   test("a node that answers before it has read the body and hangs up does not spoil the connection", async () => {
     const backend = await rawBackend((socket, said) => {
-      if (said.startsWith("POST")) socket.end("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig");
-      else socket.write(ok("next"));
+      // Says its answer once and reads on: one that resets instead takes its own answer away from whoever is still writing.
+      if (said.startsWith("POST") && socket.writable) socket.end("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig");
+      else if (said.startsWith("GET")) socket.write(ok("next"));
     });
     const { port } = await inFront([backend.port]);
     const client = await rawClient(port);

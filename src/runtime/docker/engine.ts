@@ -26,14 +26,20 @@ export const unreachable = (error: unknown): string | undefined => {
   return `The Docker engine does not answer (${reasonOf(error)}). ${remedies[code] ?? "Start the engine or use the process runtime."}`;
 };
 
+/** The engine's own words in whatever an engine call threw, without the client library's frame and the final dot. */
+export const saidBy = (error: unknown): string => {
+  const said = (error as { json?: { message?: unknown } } | null)?.json?.message;
+  const text = typeof said === "string" ? said : reasonOf(error).replace(/^\(HTTP code \d+\) [a-z ]+ - /, "");
+  return text.trim().replace(/\.+$/, "");
+};
+
 /**
  * The failure of an engine call as the caller may read it: what was tried, what the engine said.
  * A `Fault` passes unchanged, so that it can be wrapped where the most is known.
  */
 export const engineFault = (tried: string, error: unknown): Fault => {
   if (error instanceof Fault) return error;
-  const said = (error as { json?: { message?: unknown } } | null)?.json?.message;
-  const reason = unreachable(error) ?? `The Docker engine refused to ${tried}: ${typeof said === "string" ? said : reasonOf(error)}.`;
+  const reason = unreachable(error) ?? `The Docker engine refused to ${tried}: ${saidBy(error)}.`;
   return new Fault("unavailable", [{ reason }], { cause: error });
 };
 
