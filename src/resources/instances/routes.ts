@@ -63,9 +63,9 @@ const createInstance = (tx: Tx, cloud: Cloud, body: InstanceCreate, rootPassHash
     hostUuid: randomBytes(20).toString("hex"),
   });
   const named = body.label === undefined ? tx.update("instance", inserted.id, { label: `instance${inserted.id}` }) : inserted;
-  allocateAddress(tx, cloud, named, true);
-  if (body.privateIp) addAddress(tx, cloud, named, { type: "ipv4", public: false }, username);
   const row = tx.update("instance", named.id, { job: startJob(tx, cloud, named, "create", username) });
+  allocateAddress(tx, cloud, row, true);
+  if (body.privateIp) addAddress(tx, cloud, row, { type: "ipv4", public: false }, username);
   return instanceView(cloud, row, tx);
 };
 
