@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Config } from "../config/settings.js";
+import { isAlive } from "../demo/process-life.js";
 import { reasonOf } from "../kernel/fault.js";
 import { askHealth, findRunning, type Running } from "./running.js";
 
@@ -8,16 +9,6 @@ const silentWithinMs = 15_000;
 /** From then until the process has gone: `--on-exit stop` waits for its machines. */
 const goneWithinMs = 15_000;
 const pollMs = 50;
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // EPERM: it is there and belongs to somebody else.
-    return (error as NodeJS.ErrnoException).code !== "ESRCH";
-  }
-};
 
 const holdsWithin = async (ms: number, holds: () => Promise<boolean>): Promise<boolean> => {
   const deadlineMs = performance.now() + ms;

@@ -48,7 +48,7 @@ test("the token of your choice is the one that opens it", async () => {
   expect(await statusOf(line.url, "a-token-of-my-own-choice")).toBe(200);
 });
 
-test.each(["SIGINT", "SIGTERM"] as const)("%s stops it cleanly", async (signal) => {
+test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("%s stops it cleanly", async (signal) => {
   const { run, state, line } = await serve();
   run.child.kill(signal);
   expect(await run.ended).toBe(0);

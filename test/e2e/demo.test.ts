@@ -79,6 +79,33 @@ test("Ctrl-C in the middle of the story removes everything and does not count as
   expect(leftovers()).toEqual({ files: [], processes: [] });
 });
 
+test("a reader that goes away does not keep it from removing everything", async () => {
+  const { run, leftovers } = perform(["--exit", "--balancer-addresses", "127.0.67.0/24"]);
+  await until(() => run.out().includes("✓ both boot"), { withinMs: 40_000, what: "the fifth step" });
+  run.child.stdout?.destroy();
+  expect(await run.ended).toBe(0);
+  expect(leftovers()).toEqual({ files: [], processes: [] });
+});
+
+test("what a killed demo left is found by clean, and a living demo's folder is not", async () => {
+  const { run, tmp, leftovers } = perform(["--balancer-addresses", "127.0.68.0/24"]);
+  await until(() => run.out().includes("Go on playing"), { withinMs: 40_000, what: "the end of the story" });
+  const folder = join(tmp, leftovers().files[0] ?? "");
+  const clean = async () => {
+    const dry = terminal.type(["clean", "--dry-run"], { TMPDIR: tmp });
+    expect(await dry.ended).toBe(0);
+    return dry.out();
+  };
+  expect(await clean()).not.toContain(folder);
+  run.child.kill("SIGKILL");
+  await run.ended;
+  const machines = leftovers().processes;
+  expect(machines).not.toEqual([]);
+  // Only dry: a real one would also remove what other tests on this machine have orphaned on purpose.
+  expect(await clean()).toContain(`would remove folder ${folder} of a demo that was killed`);
+  for (const pid of machines) process.kill(Number(pid), "SIGKILL");
+});
+
 test("a step that does not hold is named with what was expected and seen, and everything is removed", async () => {
   const server = createServer();
   servers.push(server);
