@@ -20,7 +20,7 @@ export interface Answer {
 export type Headers = Record<string, string>;
 
 /** Requests with the cloud's token; a header of the same name replaces ours. */
-export interface Api {
+interface Api {
   get(path: string, headers?: Headers): Promise<Answer>;
   post(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
   put(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
