@@ -149,7 +149,7 @@ const reasonFor = (issue: z.core.$ZodRawIssue): string | undefined => {
 };
 
 /** zod's issues as problems: one each, unknown keys one per key (zod folds them into one with an empty path). `under` is where the value stands. */
-export const problemsOf = (error: z.ZodError, under: readonly PropertyKey[] = []): Problem[] =>
+const problemsOf = (error: z.ZodError, under: readonly PropertyKey[] = []): Problem[] =>
   error.issues.flatMap((issue): Problem[] => {
     if (issue.code === "unrecognized_keys") return issue.keys.map((key) => ({ reason: "Unknown.", field: pathText([...under, ...issue.path, key]) }));
     const at = pathText([...under, ...issue.path]);

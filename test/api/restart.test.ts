@@ -198,6 +198,7 @@ describe("kill -9 as soon as the answer is there, before the loops are done", ()
     const config = await testConfig();
     const child = await startChild(config);
     const answered: string[] = [];
+    const ended = once(child.process, "exit");
     const writers = Array.from({ length: 8 }, async (_, writer) => {
       for (let count = 0; ; count += 1) {
         const label = `w${writer}-${count}`;
@@ -208,6 +209,7 @@ describe("kill -9 as soon as the answer is there, before the loops are done", ()
       }
     });
     await Promise.allSettled(writers);
+    await ended;
     const cloud = await startCloud({ state: config.state });
     left.push(() => cloud.close());
     const balancers = (await cloud.api.get("/v4/balancers?page_size=500")).body.data;

@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { type IncomingHttpHeaders, request } from "node:http";
 import { createServer, type Server } from "node:net";
@@ -20,7 +21,7 @@ export interface Answer {
 export type Headers = Record<string, string>;
 
 /** Requests with the cloud's token; a header of the same name replaces ours. */
-export interface Api {
+interface Api {
   get(path: string, headers?: Headers): Promise<Answer>;
   post(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
   put(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
@@ -46,9 +47,30 @@ interface Ground {
   balancerAddresses: string;
 }
 
-const grounds = 16;
+const grounds = 12;
 const leasePort = 20_047;
 let leased: Promise<{ lease: Server; ground: Ground }> | undefined;
+
+/** Third number of a ground's first address: 64 to 95 and 112 to 127; what lies between is the demo's own test's. */
+const firstOf = (index: number): number => (index < 8 ? 64 + index * 4 : 80 + index * 4);
+
+/** Does a machine of some other Backlot, on the process runtime, have an address there? Asked of the process table. */
+const isInhabited = (index: number): boolean => {
+  const inGround = (address: string): boolean => {
+    const [, b, c] = address.split(".").map(Number);
+    return (b === 192 || b === 18) && c !== undefined && c >= firstOf(index) && c < firstOf(index) + 4;
+  };
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .some((pid) => {
+      try {
+        const environ = readFileSync(`/proc/${pid}/environ`, "latin1").split("\0");
+        return environ.some((entry) => entry.startsWith("BACKLOT_BIND_ADDRESSES=") && entry.slice(23).split(" ").some(inGround));
+      } catch {
+        return false; // it ended, or is not ours to read
+      }
+    });
+};
 
 const hold = (index: number): Promise<Server | undefined> =>
   new Promise((resolve) => {
@@ -64,13 +86,14 @@ const hold = (index: number): Promise<Server | undefined> =>
 const ground = async (): Promise<{ lease: Server; ground: Ground }> => {
   for (let step = 0; step < grounds; step += 1) {
     const index = (process.pid + step) % grounds;
+    if (isInhabited(index)) continue;
     const lease = await hold(index);
     if (!lease) continue;
     return {
       lease,
       ground: {
-        privatePool: `192.168.${64 + index * 4}.0/22`,
-        publicPool: `198.18.${64 + index * 4}.0/22`,
+        privatePool: `192.168.${firstOf(index)}.0/22`,
+        publicPool: `198.18.${firstOf(index)}.0/22`,
         balancerAddresses: `127.0.${64 + index}.0/24`,
       },
     };

@@ -19,7 +19,7 @@ const remedies: Record<string, string> = {
 };
 
 /** The sentence for an engine that does not answer, or undefined when it did answer (with a status). */
-export const unreachable = (error: unknown): string | undefined => {
+const unreachable = (error: unknown): string | undefined => {
   if (statusOf(error) !== undefined) return undefined;
   const code = (error as NodeJS.ErrnoException | null)?.code;
   if (code === undefined || !/^(E[A-Z]+|ABORT_ERR)$/.test(code)) return undefined;

@@ -22,7 +22,7 @@ export interface Networks {
 }
 
 /** The last quarter of the last /24 (or less): where the engine picks addresses by itself, so that it never takes one of ours. */
-export const enginePicks = (subnet: Range): string => {
+const enginePicks = (subnet: Range): string => {
   const prefix = Math.min(32, Math.max(subnet.prefix + 2, 28));
   const size = 2 ** (32 - prefix);
   return formatCidr({ base: subnet.base + subnet.size - size, prefix, size });
