@@ -227,7 +227,9 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
       announceClosed();
     }
   };
-  const operator = operatorOf(cloud, driver, health, startedMs, config.state, () => setImmediate(() => void close()));
+  const operator = operatorOf(cloud, driver, health, startedMs, config.state, () =>
+    setImmediate(() => void close().catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
+  );
   const document = openApiDocument(routes as readonly Route<never>[], shapes, version);
   const describe: Route<Cloud> = {
     method: "GET",
