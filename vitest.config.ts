@@ -9,16 +9,16 @@ const shared = {
 };
 
 // CI sums the suites up; config/ stays the only reader of the product's own environment.
-const report = process.env.BACKLOT_CI_REPORT;
+const report = process.env.CI_REPORT;
 
 export default defineConfig({
   test: {
     ...(report === undefined ? {} : { reporters: ["default", ["json", { outputFile: report }]] }),
     projects: [
-      { test: { ...shared, name: "fast", include: ["test/{unit,contract,api,balancer}/**/*.test.ts"] } },
-      // Engine and whole-program tests share the machine's ports and networks, so they take turns.
-      { test: { ...shared, name: "docker", include: ["test/docker/**/*.test.ts"], fileParallelism: false } },
-      { test: { ...shared, name: "e2e", include: ["test/e2e/**/*.test.ts"], fileParallelism: false } },
+      { test: { ...shared, name: "fast", sequence: { groupOrder: 0 }, include: ["test/{unit,contract,api,balancer}/**/*.test.ts"] } },
+      // Engine and whole-program tests share the machine's ports and networks, so they take turns, one project after the other.
+      { test: { ...shared, name: "docker", sequence: { groupOrder: 1 }, include: ["test/docker/**/*.test.ts"], fileParallelism: false } },
+      { test: { ...shared, name: "e2e", sequence: { groupOrder: 2 }, include: ["test/e2e/**/*.test.ts"], fileParallelism: false } },
     ],
   },
 });

@@ -12,24 +12,40 @@ give_up() { say "$*"; exit 1; }
 
 if [ "$(id -u)" != 0 ]; then give_up "debootstrap needs root; run 'sudo docker/ensure-guest.sh' once"; fi
 
-if ! command -v debootstrap >/dev/null; then
-  command -v apt-get >/dev/null || give_up "debootstrap is not installed and this machine has no apt-get to get it with"
-  say "installing debootstrap"
+needed=()
+command -v debootstrap >/dev/null || needed+=(debootstrap)
+options=(--variant=minbase)
+recipe=()
+case $mirror in
+  *ubuntu*)
+    keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+    [ -e "$keyring" ] || give_up "Ubuntu's archive key ($keyring, package ubuntu-keyring) is not on this machine, so what comes from $mirror could not be trusted"
+    options+=(--keyring="$keyring" --components=main,universe)
+    ;;
+esac
+if [ ${#needed[@]} -gt 0 ]; then
+  command -v apt-get >/dev/null || give_up "${needed[*]} is missing and this machine has no apt-get to get it with"
+  say "installing ${needed[*]}"
   apt-get update -qq >&2
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap >&2
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${needed[@]}" >&2 </dev/null
+fi
+# Debian's debootstrap does not know the newest Ubuntu by name; every one of them is made like the first it knew.
+if ! [ -e "/usr/share/debootstrap/scripts/$suite" ]; then
+  case $mirror in *ubuntu*) recipe=(gutsy) ;; esac
 fi
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/backlot-base.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 say "downloading from $mirror (one to three minutes)"
-if ! debootstrap --variant=minbase "$suite" "$work/root" "$mirror" >"$work/log" 2>&1; then
+if ! debootstrap "${options[@]}" "$suite" "$work/root" "$mirror" "${recipe[@]}" >"$work/log" 2>&1; then
   tail -n 5 "$work/log" >&2
   give_up "debootstrap failed"
 fi
 
-# The release's security updates, which debootstrap does not set up by itself.
+# The release's updates, which debootstrap does not set up by itself.
 case $mirror in
+  *ubuntu*) echo "deb $mirror $suite-updates main universe" >>"$work/root/etc/apt/sources.list" ;;
   *debian.org*) echo "deb http://deb.debian.org/debian-security $suite-security main" >>"$work/root/etc/apt/sources.list" ;;
 esac
 rm -rf "$work/root/var/cache/apt/archives/"*.deb "$work/root/var/lib/apt/lists/"* "$work/root/etc/machine-id"

@@ -4,5 +4,8 @@ import { runCommandLine } from "./cli/program.js";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
 
+// A reader that goes away (`backlot demo | head`) must not end a command before it has removed what it made.
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+
 // A command that has ended has closed what it opened; a client's idle keep-alive socket shall not hold the process.
 process.exit(await runCommandLine(process.argv.slice(2), version));

@@ -69,7 +69,7 @@ const openMachinesRoom = async (
   store: CloudStore,
   log: Logger,
   hooks: Hooks,
-): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice }> => {
+): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice; occupied: string[] }> => {
   const stored = storedChoice(store);
   const kind = await runtimeKind(config.runtime, stored, store.list("instance").length > 0);
   const given = store.list("address").flatMap((row) => (row.public ? [] : [row.address]));
@@ -187,7 +187,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
 
   const store = await openStore<Kinds>({ folder: config.state, kinds, schemaVersion, migrations: {}, onProblem });
   closers.add(() => store.close());
-  const { driver, choice } = await openMachinesRoom(config, store, log, hooks);
+  const { driver, choice, occupied } = await openMachinesRoom(config, store, log, hooks);
   closers.add(() => driver.close());
 
   const controlToken = freshToken();
@@ -199,6 +199,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     settings: {
       privatePool: config.privatePool,
       publicPool: choice.publicPool,
+      occupied,
       balancerAddresses: config.balancerAddresses,
       certificates: config.certificates,
     },
@@ -226,7 +227,9 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
       announceClosed();
     }
   };
-  const operator = operatorOf(cloud, driver, health, startedMs, config.state, () => setImmediate(() => void close()));
+  const operator = operatorOf(cloud, driver, health, startedMs, config.state, () =>
+    setImmediate(() => void close().catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
+  );
   const document = openApiDocument(routes as readonly Route<never>[], shapes, version);
   const describe: Route<Cloud> = {
     method: "GET",

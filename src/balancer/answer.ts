@@ -8,7 +8,7 @@ import type { Refusal } from "./headers.js";
  * (502), `node-timed-out` (504), `bad-request` (400), `version` (505), `transfer-encoding`, `connect` (501), `expectation` (417),
  * `too-large` (431, 413), `too-slow` (408).
  */
-export const REASON_FIELD = "X-Backlot-Reason";
+const REASON_FIELD = "X-Backlot-Reason";
 
 const page = (refusal: Refusal): string => `${refusal.status} ${STATUS_CODES[refusal.status] ?? ""}\n${refusal.sentence}\n`;
 

@@ -6,7 +6,7 @@ import { hasBody, isReplayable, type RequestHead, requestHeaders } from "./heade
 import { upgradePass } from "./upgrade.js";
 
 /** Options as our passes receive them: http-proxy copies what `web` and `ws` are given. */
-export interface ForwardOptions {
+interface ForwardOptions {
   target: { host: string; port: number };
   attempt: Attempt;
 }

@@ -19,7 +19,7 @@ const BODILESS_BY_DEFAULT = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"
 const IDEMPOTENT = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
 /** Every value of a field, in order. */
-export const fieldValues = (raw: RawHeaders, name: string): string[] => {
+const fieldValues = (raw: RawHeaders, name: string): string[] => {
   const values: string[] = [];
   for (let index = 0; index < raw.length; index += 2) if (raw[index]?.toLowerCase() === name) values.push(raw[index + 1] ?? "");
   return values;
@@ -62,7 +62,7 @@ export interface Arrival {
   port: number;
 }
 
-export const isChunked = (raw: RawHeaders): boolean => fieldValues(raw, "transfer-encoding").length > 0;
+const isChunked = (raw: RawHeaders): boolean => fieldValues(raw, "transfer-encoding").length > 0;
 
 export const hasBody = (raw: RawHeaders): boolean => isChunked(raw) || fieldValues(raw, "content-length").some((value) => !/^0+$/.test(value));
 
@@ -70,7 +70,7 @@ export const hasBody = (raw: RawHeaders): boolean => isChunked(raw) || fieldValu
 export const isReplayable = (head: RequestHead): boolean => IDEMPOTENT.has(head.method) && !hasBody(head.raw);
 
 /** The authority of an absolute-form target, RFC 9112 section 3.2.2. */
-export const targetAuthority = (target: string): string | undefined => /^https?:\/\/([^/?#]+)/i.exec(target)?.[1];
+const targetAuthority = (target: string): string | undefined => /^https?:\/\/([^/?#]+)/i.exec(target)?.[1];
 
 /**
  * What the node is sent. The framing is stated anew, so what the node reads is what we read: chunked stays chunked for every method

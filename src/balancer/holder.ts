@@ -2,7 +2,7 @@ import { readdir, readFile, readlink } from "node:fs/promises";
 import { platform } from "node:process";
 
 /** Inodes of sockets that listen on `port`, from `/proc/net/tcp` (state 0A, port in hex behind the colon). */
-export const listeningInodes = (table: string, port: number): ReadonlySet<string> => {
+const listeningInodes = (table: string, port: number): ReadonlySet<string> => {
   const suffix = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const rows = table.split("\n").map((line) => line.trim().split(/\s+/));
   return new Set(rows.filter((row) => row[1]?.endsWith(suffix) && row[3] === "0A").map((row) => row[9] ?? ""));

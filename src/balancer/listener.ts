@@ -15,7 +15,7 @@ interface ListenerOptions {
 }
 
 /** Where a port goes that needs privileges we lack: 80 -> 8080, 443 -> 8443 (DESIGN section 3, Addresses). */
-export const offsetPort = (port: number): number | undefined => (port + 8_000 <= 65_535 ? port + 8_000 : undefined);
+const offsetPort = (port: number): number | undefined => (port + 8_000 <= 65_535 ? port + 8_000 : undefined);
 
 const openFailure = async (error: unknown, address: string, port: number): Promise<string> => {
   const place = `${address}:${port}`;

@@ -2,9 +2,6 @@ import type { Config } from "../config/settings.js";
 import { performDemo } from "../demo/demo.js";
 import { interruption } from "./interrupt.js";
 
-/** The settings that make sense for a demo, which chooses port, folder and token itself. */
-export const demoFlags: readonly (keyof Config)[] = ["runtime", "speed", "balancerAddresses", "privatePool", "imageFallback", "logLevel"];
-
 /** Answers the exit code: 0 when every step held (and everything was removed), else 1. */
 export const runDemo = async (config: Config, options: { exit: boolean; rangeChosen: boolean }): Promise<number> => {
   const signal = interruption("Stopping. Ctrl-C again ends it at once.");

@@ -1,4 +1,4 @@
-/** What Ctrl-C (SIGINT) and SIGTERM mean for a command that runs on: the first asks it to end, a second one ends it at once with 130. */
+/** What Ctrl-C (SIGINT), SIGTERM and a closed terminal (SIGHUP) mean for a command that runs on: the first asks it to end, a second one ends it at once with 130. */
 export const interruption = (message: string): AbortSignal => {
   const asked = new AbortController();
   const onSignal = () => {
@@ -9,8 +9,7 @@ export const interruption = (message: string): AbortSignal => {
     console.error(message);
     asked.abort(new Error("interrupted"));
   };
-  process.on("SIGINT", onSignal);
-  process.on("SIGTERM", onSignal);
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
   return asked.signal;
 };
 

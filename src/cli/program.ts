@@ -1,14 +1,18 @@
 import { Command, CommanderError } from "commander";
+import type { Config } from "../config/settings.js";
 import { Fault, reasonOf } from "../kernel/fault.js";
-import { runClean } from "./clean.js";
-import { demoFlags, runDemo } from "./demo.js";
-import { addSettingFlags, settingsOf } from "./settings-flags.js";
-import { runStart } from "./start.js";
+import { addSettingFlags, isChosen, settingsOf } from "./settings-flags.js";
 import { runStatus } from "./status.js";
 import { runStop } from "./stop.js";
 import { oneLine, problemLines } from "./texts.js";
 
-/** The whole command line; `finish` takes the exit code of the command that ran. */
+/** The settings that make sense for a demo, which chooses port, folder and token itself. */
+const demoFlags: ReadonlyArray<keyof Config> = ["runtime", "speed", "balancerAddresses", "privatePool", "imageFallback", "logLevel"];
+
+/**
+ * The whole command line; `finish` takes the exit code of the command that ran. Only a command that runs a cloud loads one: help, status and
+ * stop answer in half the time without.
+ */
 const program = (version: string, finish: (code: number) => void): Command => {
   const root = new Command("backlot")
     .description("A local cloud whose answers are true: instances that run, balancers that listen, health that is measured.")
@@ -17,13 +21,18 @@ const program = (version: string, finish: (code: number) => void): Command => {
     .showHelpAfterError("(backlot --help lists what there is)");
 
   addSettingFlags(root.command("start").description("run it until Ctrl-C")).action(async (_options, command: Command) => {
-    finish(await runStart(settingsOf(command)));
+    const config = settingsOf(command);
+    const { runStart } = await import("./start.js");
+    finish(await runStart(config));
   });
 
   addSettingFlags(root.command("demo").description("walk one balanced HTTPS service from nothing to a crash, with proof"), demoFlags)
     .option("--exit", "tear everything down after the story")
-    .action(async (options: { exit?: boolean; balancerAddresses?: string }, command: Command) => {
-      finish(await runDemo(settingsOf(command), { exit: options.exit === true, rangeChosen: options.balancerAddresses !== undefined }));
+    .action(async (options: { exit?: boolean }, command: Command) => {
+      const config = settingsOf(command);
+      const quiet = isChosen(command, config, "logLevel") ? config : { ...config, logLevel: "error" as const };
+      const { runDemo } = await import("./demo.js");
+      finish(await runDemo(quiet, { exit: options.exit === true, rangeChosen: isChosen(command, config, "balancerAddresses") }));
     });
 
   addSettingFlags(root.command("status").description("say whether one runs on the state folder"), ["state", "json"]).action(
@@ -42,7 +51,10 @@ const program = (version: string, finish: (code: number) => void): Command => {
     .command("clean")
     .description("remove what carries our label and no longer has an owner")
     .option("--dry-run", "only say what would be removed")
-    .action(async (options: { dryRun?: boolean }) => {
+    .action(async (options: { dryRun?: boolean }, command: Command) => {
+      // It needs no setting, but a mistaken variable or file is told here as everywhere.
+      settingsOf(command);
+      const { runClean } = await import("./clean.js");
       finish(await runClean({ dryRun: options.dryRun === true }));
     });
 

@@ -8,7 +8,7 @@ import { nearName } from "./near-name.js";
 import type { Config } from "./settings.js";
 import { flagOf, type SettingKey, settingKeys, settingsTable, variableOf } from "./settings-table.js";
 
-export { type ConfigFlag, configFlags } from "./settings-table.js";
+export { configFlags } from "./settings-table.js";
 
 export interface ConfigSources {
   /** As the command line or a library caller gives them, camelCase; undefined: not given. Text and JSON types are both taken. */
@@ -28,7 +28,7 @@ interface Source {
   problems: Problem[];
 }
 
-export const configFile = "backlot.config.json";
+const configFile = "backlot.config.json";
 
 /** Read by the tests, not by Backlot. */
 const foreignVariables = new Set(["BACKLOT_REQUIRE_DOCKER"]);

@@ -1,5 +1,5 @@
 /** An answer of the API, with what was asked, so that a failed step can quote both. */
-export interface Answer {
+interface Answer {
   /** `POST /v4/balancers` */
   asked: string;
   status: number;

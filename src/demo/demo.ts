@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config } from "../config/settings.js";
 import { type Backlot, startBacklot } from "../index.js";
@@ -7,6 +6,7 @@ import { Closers } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
 import { connectCloud } from "./cloud.js";
 import { playground } from "./ending.js";
+import { makeDemoFolder } from "./folders.js";
 import { bindTrial, candidateRanges, freeRange } from "./free-ports.js";
 import { fact, type Stage, waitFor } from "./stage.js";
 import { story } from "./story.js";
@@ -60,7 +60,7 @@ const performStory = async (stage: Stage, print: (line: string) => void): Promis
       print(tickLine(outcome));
     } catch (error) {
       if (stage.signal.aborted) return { end: "interrupted", outcomes };
-      print(`  ✗ ${step.title}: ${reasonOf(error)} (${duration(performance.now() - startedMs)})`);
+      print(`  ✗ ${step.title}: ${reasonOf(error).replace(/\s+/g, " ").trim()} (${duration(performance.now() - startedMs)})`);
       print("");
       print(`Step ${outcomes.length + 1} of ${story.length} did not hold: ${step.title}.`);
       return { end: "failed", outcomes };
@@ -124,7 +124,7 @@ export const performDemo = async (options: DemoOptions): Promise<DemoEnd> => {
   const { print } = options;
   const closers = new Closers();
   try {
-    const state = await mkdtemp(join(tmpdir(), "backlot-demo-"));
+    const state = await makeDemoFolder();
     closers.add(() => rm(state, { recursive: true, force: true, maxRetries: 3 }));
     print("Backlot demo: a balanced HTTPS service, end to end.");
     const startedMs = performance.now();

@@ -3,7 +3,7 @@ import type { Cloud } from "./cloud.js";
 import type { Door } from "./visitor.js";
 
 /** A step that did not hold: what was expected and what was seen. */
-export class Unproven extends Error {
+class Unproven extends Error {
   constructor(
     readonly expected: string,
     readonly seen: string,

@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import express, { type NextFunction, type Request, type Response } from "express";
 import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
-import type { Caller, Listing, Route } from "../kernel/route.js";
+import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import type { Cloud } from "../resources/cloud.js";
 import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
 import { bodyLimitBytes, parseBody } from "./body.js";
 import { selected } from "./filter.js";
-import { requestProblem } from "./origin.js";
-import { envelope, pageOf } from "./paging.js";
+import { requestFault } from "./origin.js";
+import { envelope, type Page, pageOf } from "./paging.js";
 import { camelKeys, snakeKeys } from "./spelling.js";
 import { errorBody, statusOf } from "./status.js";
 
@@ -87,38 +87,52 @@ const pathParameters = (route: Route<never>, req: Request) => {
   return { params, texts };
 };
 
-const checkedBody = (schema: BodySchema<unknown>, req: Request): { body: unknown; problems: Problem[] } => {
+/** The body and its problems; the rules are asked too when there are others (`known`) already, and a field is told once. */
+const checkedBody = <C>(route: Route<C>, call: Call<C, undefined>, known: number, req: Request): { body: unknown; problems: readonly Problem[] } => {
+  const schema: BodySchema<unknown> = route.body ?? anyBody;
   const raw = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
-  const checked = schema.parse(camelKeys(parseBody(raw, req.headers["content-type"]), schema.verbatim));
-  return "problems" in checked ? { body: undefined, problems: checked.problems } : { body: checked.body, problems: [] };
+  const { body, problems } = schema.parse(camelKeys(parseBody(raw, req.headers["content-type"]), schema.verbatim));
+  if (problems.length + known === 0 || !route.rules) return { body, problems };
+  const flagged = new Set(problems.map(({ field }) => field?.split(/[.[]/)[0] ?? ""));
+  const broken = route.rules({ ...call, body }, flagged).filter(({ field }) => !flagged.has(field?.split(/[.[]/)[0] ?? ""));
+  return { body, problems: [...problems, ...broken] };
 };
 
-/** Answers one request: parameters and body are checked together, so that all problems come at once. */
+/** Runs `check`; the problems it throws join `problems` when there are some already. */
+const collecting = <T>(problems: Problem[], check: () => T): T | undefined => {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof Fault) || problems.length === 0 || error.kind !== "invalid") throw error;
+    problems.push(...error.problems);
+    return undefined;
+  }
+};
+
+const answerList = (listing: Listing, problems: Problem[], page: Page, req: Request, res: Response): void => {
+  const header = req.headers["x-filter"];
+  const rows = collecting(problems, () => selected(listing, Array.isArray(header) ? header.join(",") : header));
+  if (problems.length > 0 || !rows) throw new Fault("invalid", problems);
+  answer(res, 200, snakeKeys(envelope(listing, rows, page)));
+};
+
+/** Answers one request: parameters, header and body are checked together, so that all problems come at once. */
 const serve = async <C>(route: Route<C>, context: C, caller: Caller | undefined, req: Request, res: Response): Promise<void> => {
   const { query, problems, names } = queryOf(req);
   const { page, problems: pageProblems } = pageOf(query, pageBounds);
   problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
-  const { params, texts } = pathParameters(route, req);
-  let body: unknown;
-  try {
-    const checked = checkedBody(route.body ?? anyBody, req);
-    body = checked.body;
-    problems.push(...checked.problems);
-  } catch (error) {
-    if (!(error instanceof Fault) || problems.length === 0 || error.kind !== "invalid") throw error;
-    problems.push(...error.problems);
-  }
-  if (problems.length > 0) throw new Fault("invalid", problems);
-  const result = await route.run({ cloud: context, params, texts, query, body, caller });
-  if (route.answers === "list") {
-    const listing = result as Listing;
-    const header = req.headers["x-filter"];
-    answer(res, 200, snakeKeys(envelope(listing, selected(listing, Array.isArray(header) ? header.join(",") : header), page)));
-  } else answer(res, 200, route.answers === "empty" ? {} : route.verbatimAnswer ? result : snakeKeys(result));
+  const call = { cloud: context, ...pathParameters(route, req), query, body: undefined, caller };
+  const checked = collecting(problems, () => checkedBody(route, call, problems.length, req));
+  problems.push(...(checked?.problems ?? []));
+  // A list is only read, so its filter is judged even when something else is wrong.
+  if (problems.length > 0 && route.answers !== "list") throw new Fault("invalid", problems);
+  const result = await route.run({ ...call, body: checked?.body });
+  if (route.answers === "list") answerList(result as Listing, problems, page, req, res);
+  else answer(res, 200, route.answers === "empty" ? {} : route.verbatimAnswer ? result : snakeKeys(result));
 };
 
 /** For routes that take no members: whatever JSON object comes is ignored, as unknown members are (contract section 3). */
-const anyBody = { parse: () => ({ body: {} }), verbatim: [] } as unknown as BodySchema<unknown>;
+const anyBody = { parse: () => ({ body: {}, problems: [] }), verbatim: [] } as unknown as BodySchema<unknown>;
 
 const faultOf = (error: unknown): Fault | undefined => {
   if (error instanceof Fault) return error;
@@ -143,10 +157,7 @@ export const createApp = (cloud: Cloud, log: Log, host: string, mounts: Readonly
   app.enable("case sensitive routing");
   app.set("query parser", false);
   app.use(commonHeaders);
-  app.use((req, _res, next) => {
-    const refused = requestProblem(req, host);
-    next(refused ? new Fault("forbidden", [refused]) : undefined);
-  });
+  app.use((req, _res, next) => next(requestFault(req, host)));
   const readRaw = express.raw({ type: () => true, limit: bodyLimitBytes });
   const verbs = new Map<string, Set<string>>();
   for (const { routes, context } of mounts) {
@@ -156,6 +167,7 @@ export const createApp = (cloud: Cloud, log: Log, host: string, mounts: Readonly
       app[verb](
         route.path,
         (req, res, next) => {
+          res.locals.verbatim = (route.body as BodySchema<unknown> | undefined)?.verbatim;
           res.locals.caller = authorize(cloud, route, req, res);
           next();
         },
@@ -180,7 +192,7 @@ export const createApp = (cloud: Cloud, log: Log, host: string, mounts: Readonly
     const fault = faultOf(error);
     if (fault) {
       if (fault.kind === "unavailable") log.error({ requestId: res.getHeader("X-Request-Id"), cause: fault.cause ?? fault }, fault.message);
-      return answer(res, statusOf[fault.kind], errorBody(fault.problems));
+      return answer(res, statusOf[fault.kind], errorBody(fault.problems, res.locals.verbatim));
     }
     const requestId = res.getHeader("X-Request-Id");
     log.error({ requestId, method: req.method, path: req.path, err: error }, "a request failed for a reason of ours");

@@ -1,4 +1,4 @@
-import { Fault, invalid, notFound, type Problem } from "../kernel/fault.js";
+import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import { type Route, route } from "../kernel/route.js";
 
 /** What our own endpoints need of the house; `main` provides it. Answers are in our spelling, respelled on the way out. */
@@ -21,14 +21,14 @@ const found = <V>(value: V | undefined): V => {
   return value;
 };
 
-const dialTarget = (query: Record<string, string | undefined>): { address: string; port: number } => {
+const dialProblems = ({ dial }: Operator, query: Record<string, string | undefined>): Problem[] => {
   const problems: Problem[] = [];
   const port = Number(query.port);
   if (query.address === undefined) problems.push({ reason: "A value is required.", field: "address" });
+  else if (!dial(query.address, 1)) problems.push({ reason: "Lies in neither pool.", field: "address" });
   if (query.port === undefined) problems.push({ reason: "A value is required.", field: "port" });
   else if (!Number.isInteger(port) || port < 1 || port > 65535) problems.push({ reason: "Must be 1-65535", field: "port" });
-  if (problems.length > 0) throw new Fault("invalid", problems);
-  return { address: query.address ?? "", port };
+  return problems;
 };
 
 /** Backlot's own endpoints: nothing of ours is mixed into `/v4`. Scope `*` wants a full-rights token. */
@@ -82,11 +82,11 @@ export const backlotRoutes: readonly Route<Operator>[] = [
     scope: "*",
     summary: "How a process on this machine reaches an address of an instance.",
     answers: "one",
+    rules: ({ cloud, query }) => dialProblems(cloud, query),
     run: ({ cloud, query }) => {
-      const { address, port } = dialTarget(query);
-      const endpoint = cloud.dial(address, port);
-      if (!endpoint) throw invalid("Lies in neither pool.", "address");
-      return endpoint;
+      const problems = dialProblems(cloud, query);
+      if (problems.length > 0) throw new Fault("invalid", problems);
+      return cloud.dial(query.address ?? "", Number(query.port));
     },
   }),
   route<Operator, undefined>({

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { hostname } from "node:os";
-import type { Problem } from "../kernel/fault.js";
+import { Fault, invalid } from "../kernel/fault.js";
 
 /** The name in a `Host` value, without its port; undefined when it is malformed (RFC 9110 section 7.2). */
 const nameOf = (host: string): string | undefined => {
@@ -16,16 +16,19 @@ const nameOf = (host: string): string | undefined => {
 const isOurs = (name: string, bound: string): boolean =>
   isIP(name) !== 0 || name === "localhost" || name.endsWith(".localhost") || name === bound.toLowerCase() || name === hostname().toLowerCase();
 
-/** Why a request is not answered at all: a foreign Host (DNS rebinding) or a foreign Origin that wants to change something (CSRF). */
-export const requestProblem = (req: IncomingMessage, bound: string): Problem | undefined => {
+const forbidden = (reason: string, field: string): Fault => new Fault("forbidden", [{ reason, field }]);
+
+/**
+ * Why a request is not answered at all: no Host or more than one (RFC 9112 section 3.2 asks for 400), a foreign Host (DNS rebinding), or a
+ * foreign Origin that wants to change something (CSRF).
+ */
+export const requestFault = (req: IncomingMessage, bound: string): Fault | undefined => {
   const hosts = req.headersDistinct.host ?? [];
   const name = hosts.length === 1 ? nameOf(hosts[0] ?? "") : undefined;
-  if (name === undefined) return { reason: "One well-formed Host header is needed.", field: "Host" };
-  if (!isOurs(name, bound)) return { reason: "This host name is not Backlot's; use localhost or an address.", field: "Host" };
+  if (name === undefined) return invalid("Exactly one, well-formed, is needed.", "Host");
+  if (!isOurs(name, bound)) return forbidden("This name is not Backlot's; use localhost or an address.", "Host");
   const origin = req.headers.origin;
   if (origin === undefined || req.method === "GET" || req.method === "HEAD" || req.method === "OPTIONS") return undefined;
   const from = URL.canParse(origin) ? nameOf(new URL(origin).host) : undefined;
-  return from !== undefined && isOurs(from, bound)
-    ? undefined
-    : { reason: "A page of another origin may not change anything here.", field: "Origin" };
+  return from !== undefined && isOurs(from, bound) ? undefined : forbidden("A page from elsewhere may not change anything here.", "Origin");
 };

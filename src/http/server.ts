@@ -1,4 +1,4 @@
-import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { cannotStart, reasonOf } from "../kernel/fault.js";
 import { errorBody } from "./status.js";
@@ -14,7 +14,19 @@ export interface ApiServer {
 /** How long requests under way may take once the server closes, in ms. */
 const graceMs = 2_000;
 
-const phrases: Record<number, string> = { 400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large" };
+const phrases: Record<number, string> = {
+  400: "Bad Request",
+  405: "Method Not Allowed",
+  408: "Request Timeout",
+  417: "Expectation Failed",
+  431: "Request Header Fields Too Large",
+};
+
+/** An answer for a request that never reaches the application; the connection ends with it. `more` is header lines. */
+const rawAnswer = (status: number, reason: string, more = ""): string => {
+  const body = JSON.stringify(errorBody([{ reason }]));
+  return `HTTP/1.1 ${status} ${phrases[status]}\r\n${more}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
+};
 
 /** What is not HTTP, or too much of it, is answered in JSON as well. */
 const onClientError = (error: NodeJS.ErrnoException, socket: Socket): void => {
@@ -22,10 +34,7 @@ const onClientError = (error: NodeJS.ErrnoException, socket: Socket): void => {
   const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
   const reason =
     status === 431 ? "The request's head is too large." : status === 408 ? "The request took too long." : "These bytes are not an HTTP/1.1 request.";
-  const body = JSON.stringify(errorBody([{ reason }]));
-  socket.end(
-    `HTTP/1.1 ${status} ${phrases[status]}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  );
+  socket.end(rawAnswer(status, reason));
 };
 
 const listen = (server: Server, port: number, host: string): Promise<AddressInfo> =>
@@ -44,6 +53,12 @@ export const openServer = async (listener: RequestListener, host: string, port: 
     listener,
   );
   server.on("clientError", onClientError);
+  // Without these two Node closes a CONNECT unanswered, and answers an unknown Expect (RFC 9110 section 10.1.1) without a body.
+  server.on("connect", (_request, socket) => socket.end(rawAnswer(405, "Method Not Allowed", "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS\r\n")));
+  server.on(
+    "checkExpectation",
+    (_request, response: ServerResponse) => void response.socket?.end(rawAnswer(417, "Only 100-continue is understood as an expectation.")),
+  );
   const address = await listen(server, port, host).catch((error: NodeJS.ErrnoException) => {
     const who = `${host}:${port}`;
     if (error.code === "EADDRINUSE") {

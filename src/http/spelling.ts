@@ -26,5 +26,9 @@ export const camelKeys = (value: unknown, verbatim: readonly string[] = []): unk
   );
 };
 
-/** A problem's field as the caller spells it; header names stay. */
-export const wireField = (field: string): string => (/^[a-z]/.test(field) ? snake(field) : field);
+/** A problem's field as the caller spells it; header names stay, and so does what stands inside a `verbatim` member. */
+export const wireField = (field: string, verbatim: readonly string[] = []): string => {
+  if (!/^[a-z]/.test(field)) return field;
+  const [head = "", ...rest] = field.split(".");
+  return verbatim.includes(head) ? [snake(head), ...rest].join(".") : snake(field);
+};

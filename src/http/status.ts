@@ -14,7 +14,7 @@ export const statusOf: Record<FaultKind, number> = {
   startup: 500,
 };
 
-/** `{"errors":[{"reason","field"?}]}` (contract section 6). */
-export const errorBody = (problems: readonly Problem[]) => ({
-  errors: problems.map(({ reason, field }) => (field === undefined ? { reason } : { reason, field: wireField(field) })),
+/** `{"errors":[{"reason","field"?}]}` (contract section 6). What stands inside the members named `verbatim` is the caller's own spelling. */
+export const errorBody = (problems: readonly Problem[], verbatim: readonly string[] = []) => ({
+  errors: problems.map(({ reason, field }) => (field === undefined ? { reason } : { reason, field: wireField(field, verbatim) })),
 });

@@ -11,7 +11,7 @@ type Asn1 = forge.asn1.Asn1;
 /** The package takes options here (`lib/asn1.js`, `asn1.fromDer`); its types know only the older flag. */
 type FromDer = (bytes: string, options: { strict: boolean; parseAllBytes: boolean; decodeBitStrings: boolean }) => Asn1;
 
-export const { Class, Type } = asn1;
+export const { Type } = asn1;
 
 /** One name attribute, such as `{ oid: "2.5.4.6", value: "DE" }`. */
 export interface NameAttribute {

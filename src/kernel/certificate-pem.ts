@@ -1,5 +1,5 @@
 /** One `-----BEGIN …-----` to `-----END …-----` (RFC 7468), with the lines in between as they came. */
-export interface PemBlock {
+interface PemBlock {
   label: string;
   text: string;
   /** The old header of a key with a passphrase (RFC 1421 `Proc-Type: 4,ENCRYPTED`). */

@@ -6,10 +6,10 @@ import { subjectReason } from "./certificate-subject.js";
 import { wireTime } from "./clock.js";
 import type { Problem } from "./fault.js";
 
-export { type CertificateOrder, issueCertificate, type SelfSignedOptions, selfSignedCertificate } from "./certificate-issue.js";
+export { issueCertificate, selfSignedCertificate } from "./certificate-issue.js";
 
 /** What the API shows of a certificate (contract 8.2). Times are UTC `YYYY-MM-DDTHH:MM:SS`. */
-export interface CertificateSummary {
+interface CertificateSummary {
   /** In lenient mode the first alternative name when the subject has no common name. */
   commonName: string;
   /** SHA-1, upper-case hexadecimal, colon separated. */

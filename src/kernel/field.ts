@@ -51,10 +51,10 @@ export type CreateBody<T extends FieldTable> = { [N in RequiredNames<T>]: z.infe
 /** What a caller sends to update: every member may be left out. */
 export type UpdateBody<T extends FieldTable> = { [N in UpdateNames<T>]?: z.infer<T[N]["schema"]> | undefined };
 
-/** A checked request body: from unknown JSON (already respelled) to a value, or all its problems. */
+/** A checked request body: from unknown JSON (already respelled) to a value and all its problems; the value is a whole `B` only without any. */
 export interface BodySchema<B> {
   schema: z.ZodType;
-  parse(value: unknown): { body: B } | { problems: Problem[] };
+  parse(value: unknown): { body: Partial<B>; problems: Problem[] };
   /** Names whose content is not respelled. */
   verbatim: readonly string[];
 }
@@ -64,29 +64,33 @@ const isUpdate = (entry: Field): boolean => entry.setter === "write" || (entry.s
 
 const bodySchema = <B>(table: FieldTable, takes: (entry: Field) => boolean, requires: (entry: Field) => boolean): BodySchema<B> => {
   const entries = Object.entries(table).filter(([, entry]) => takes(entry));
-  const shape = Object.fromEntries(
-    entries.map(([name, entry]) => {
-      const nullable = entry.schema.safeParse(null).success;
-      // Clients send null for optional members and mean "absent" (contract, decision 8).
-      const lenient = requires(entry)
-        ? entry.schema
-        : nullable
-          ? entry.schema.optional()
-          : entry.schema.nullish().transform((value) => value ?? undefined);
-      return [name, lenient];
-    }),
-  );
-  const schema = z.object(shape);
+  const members = entries.map(([name, entry]): [string, z.ZodType] => {
+    const nullable = entry.schema.safeParse(null).success;
+    // Clients send null for optional members and mean "absent" (contract, decision 8).
+    const lenient = requires(entry)
+      ? entry.schema
+      : nullable
+        ? entry.schema.optional()
+        : entry.schema.nullish().transform((value) => value ?? undefined);
+    return [name, lenient];
+  });
   const published = z.object(
     Object.fromEntries(entries.map(([name, entry]) => [name, (requires(entry) ? entry.schema : entry.schema.optional()).describe(entry.note)])),
   );
   return {
     schema: published,
     verbatim: entries.filter(([, entry]) => entry.options.verbatim).map(([name]) => name),
+    // Member by member, so that the rules can judge what is well-formed while the rest is told.
     parse: (value) => {
-      const parsed = schema.safeParse(value, { error: reasonFor });
-      if (!parsed.success) return { problems: problemsOf(parsed.error) };
-      return { body: Object.fromEntries(Object.entries(parsed.data).filter(([, member]) => member !== undefined)) as B };
+      const given = new Map(Object.entries(value as object));
+      const problems: Problem[] = [];
+      const body: Record<string, unknown> = {};
+      for (const [name, schema] of members) {
+        const parsed = schema.safeParse(given.get(name), { error: reasonFor });
+        if (!parsed.success) problems.push(...problemsOf(parsed.error, [name]));
+        else if (parsed.data !== undefined) body[name] = parsed.data;
+      }
+      return { body: body as Partial<B>, problems };
     },
   };
 };
@@ -103,7 +107,7 @@ export const customSchema = <S extends z.ZodType>(schema: S): BodySchema<z.infer
   verbatim: [],
   parse: (value) => {
     const parsed = schema.safeParse(value, { error: reasonFor });
-    return parsed.success ? { body: parsed.data } : { problems: problemsOf(parsed.error) };
+    return parsed.success ? { body: parsed.data as Partial<z.infer<S>>, problems: [] } : { body: {}, problems: problemsOf(parsed.error) };
   },
 });
 
@@ -144,11 +148,11 @@ const reasonFor = (issue: z.core.$ZodRawIssue): string | undefined => {
   return undefined;
 };
 
-/** zod's issues as problems: one each, unknown keys one per key (zod folds them into one with an empty path). */
-export const problemsOf = (error: z.ZodError): Problem[] =>
+/** zod's issues as problems: one each, unknown keys one per key (zod folds them into one with an empty path). `under` is where the value stands. */
+const problemsOf = (error: z.ZodError, under: readonly PropertyKey[] = []): Problem[] =>
   error.issues.flatMap((issue): Problem[] => {
-    if (issue.code === "unrecognized_keys") return issue.keys.map((key) => ({ reason: "Unknown.", field: pathText([...issue.path, key]) }));
-    const at = pathText(issue.path);
+    if (issue.code === "unrecognized_keys") return issue.keys.map((key) => ({ reason: "Unknown.", field: pathText([...under, ...issue.path, key]) }));
+    const at = pathText([...under, ...issue.path]);
     return [at === "" ? { reason: issue.message } : { reason: issue.message, field: at }];
   });
 

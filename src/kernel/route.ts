@@ -1,3 +1,4 @@
+import type { Problem } from "./fault.js";
 import type { BodySchema } from "./field.js";
 
 export type Method = "GET" | "POST" | "PUT" | "DELETE";
@@ -52,6 +53,11 @@ export interface Route<C, B = any> {
   verbatimAnswer?: boolean;
   /** Name of the view's schema in the OpenAPI document. */
   shows?: string;
+  /**
+   * What the rules say of a body that has other problems already, so that all are told at once: `body` holds the well-formed members,
+   * `flagged` names the others. Reads only. `run` applies the same rules again, in its commit.
+   */
+  rules?(call: Call<C, Partial<B>>, flagged: ReadonlySet<string>): readonly Problem[];
   run(call: Call<C, B>): unknown;
 }
 

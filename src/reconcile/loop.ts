@@ -33,23 +33,29 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
   const keys = new Map<number, KeyState>();
   const ready: number[] = [];
   const running = new Set<Promise<void>>();
-  const stopping = new AbortController();
+  let closing = false;
+  /** One controller a run: a signal that all runs share collects listeners as long as the loop lives. */
+  const stopping = new Set<AbortController>();
 
   const run = async (key: number, state: KeyState): Promise<void> => {
+    const stop = new AbortController();
+    stopping.add(stop);
     try {
-      const again = await reconcile(key, stopping.signal);
+      const again = await reconcile(key, stop.signal);
       state.failures = 0;
       if (again !== undefined) poke(key, again);
     } catch (error) {
-      if (stopping.signal.aborted) return;
+      if (closing) return;
       state.failures += 1;
       onFailure(key, error);
       poke(key, Math.min(longestPauseMs, firstPauseMs * 2 ** (state.failures - 1)));
+    } finally {
+      stopping.delete(stop);
     }
   };
 
   const startReady = (): void => {
-    while (running.size < concurrency && !stopping.signal.aborted) {
+    while (running.size < concurrency && !closing) {
       const key = ready.shift();
       if (key === undefined) return;
       const state = keys.get(key);
@@ -61,7 +67,7 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
         state.running = false;
         if (state.dueMs === undefined) {
           if (state.failures === 0) keys.delete(key);
-        } else arm(key, state);
+        } else if (!closing) arm(key, state);
         startReady();
       });
       running.add(done);
@@ -81,7 +87,7 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
   };
 
   const poke = (key: number, afterMs = 0): void => {
-    if (stopping.signal.aborted) return;
+    if (closing) return;
     let state = keys.get(key);
     if (!state) {
       state = { running: false, queued: false, dueMs: undefined, timer: undefined, failures: 0 };
@@ -96,7 +102,8 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
   return {
     poke,
     close: async () => {
-      stopping.abort(new Error("closing"));
+      closing = true;
+      for (const stop of stopping) stop.abort(new Error("closing"));
       for (const state of keys.values()) clearTimeout(state.timer);
       keys.clear();
       await Promise.allSettled(running);

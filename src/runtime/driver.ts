@@ -30,7 +30,7 @@ export interface RuntimeDriver extends Disposable {
   occupied(): Promise<Array<{ cidr: string; owner: string }>>;
 }
 
-export interface Endpoint {
+interface Endpoint {
   host: string;
   port: number;
 }

@@ -65,29 +65,19 @@ const pieceFor = (owner: string, taken: ReadonlyArray<{ cidr: string; owner: str
   );
 };
 
-/** Opens the runtime of a kind with a public pool of its own; refuses a private pool that somebody else uses. */
+/** Opens the runtime of a kind with a public pool of its own. `occupied` is what others use on this machine: it is to be kept clear of. */
 export const openRuntime = async (
   kind: "docker" | "process",
   stored: RuntimeChoice | undefined,
   options: RuntimeOptions,
-): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice }> => {
+): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice; occupied: string[] }> => {
   const asking = await openDriver(kind, stored?.publicPool ?? formatCidr(slice(publicRange, publicPrefix, 0)), options);
-  const occupied = await asking.occupied();
-  const pool = parseCidr(options.privatePool);
-  const rival = occupied.find(({ cidr }) => {
-    const range = parseCidr(cidr);
-    return range !== undefined && pool !== undefined && overlaps(range, pool);
-  });
-  if (rival) {
-    await asking.close();
-    throw cannotStart(
-      `The private pool ${options.privatePool} overlaps ${rival.cidr}, which ${rival.owner} uses; choose another inside 192.168.0.0/16 with --private-pool.`,
-    );
-  }
-  if (stored) return { driver: asking, choice: { runtime: kind, publicPool: stored.publicPool } };
+  const taken = await asking.occupied();
+  const occupied = taken.map(({ cidr }) => cidr);
+  if (stored) return { driver: asking, choice: { runtime: kind, publicPool: stored.publicPool }, occupied };
   await asking.close();
-  const publicPool = pieceFor(options.owner, occupied);
-  return { driver: await openDriver(kind, publicPool, options), choice: { runtime: kind, publicPool } };
+  const publicPool = pieceFor(options.owner, taken);
+  return { driver: await openDriver(kind, publicPool, options), choice: { runtime: kind, publicPool }, occupied };
 };
 
 /** Addresses that were given out of another pool than the one of this start. */

@@ -12,9 +12,9 @@ export interface Header {
 }
 
 /** One changed row: kind, id, and the row as it became (`null`: removed). */
-export type Change = [kind: string, id: number, row: Row | null];
+type Change = [kind: string, id: number, row: Row | null];
 
-export interface CommitLine {
+interface CommitLine {
   sequence: number;
   changes: Change[];
 }

@@ -10,7 +10,7 @@ import { SEAL_LENGTH, sealOf, unsealed } from "./sealed.js";
 import type { Row } from "./store.js";
 
 export const snapshotPath = (folder: string): string => join(folder, "state.json");
-export const previousPath = (folder: string): string => join(folder, "state.json.previous");
+const previousPath = (folder: string): string => join(folder, "state.json.previous");
 
 /** Rows turned to text in one go; 500 of 670 bytes take about a millisecond, and between two goes commits have their turn. */
 const ROWS_AT_ONCE = 500;

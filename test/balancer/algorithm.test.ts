@@ -78,9 +78,9 @@ describe("stickiness", () => {
     table.remember("a", 1, 0);
     expect(table.find("a", STICKY_IDLE_MS - 1)).toBe(1);
     expect(table.find("a", STICKY_IDLE_MS)).toBeUndefined();
-    table.remember("a", 1, 1000);
-    table.remember("b", 2, 2000);
-    expect(table.find("a", STICKY_IDLE_MS + 999)).toBe(1);
+    table.remember("b", 2, 1000);
+    table.remember("a", 1, 2000);
+    expect(table.find("a", STICKY_IDLE_MS + 1999)).toBe(1);
     table.remember("c", 3, STICKY_IDLE_MS + 1500);
     expect(table.size).toBe(2);
   });

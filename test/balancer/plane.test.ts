@@ -176,6 +176,28 @@ describe("a listener", () => {
     await free(port);
   });
 
+  test("a listener that is opened again while its old self still finishes a request is really open", async () => {
+    let answer: () => void = () => undefined;
+    const backend = await rawBackend((socket, said) => {
+      if (said.lastIndexOf("/slow") > said.lastIndexOf("/fast")) answer = () => socket.write(ok("slow"));
+      else socket.write(ok("fast"));
+    });
+    const plane = startPlane();
+    const port = await applyOpen(plane, spec([node(1, backend.port)]));
+    const busy = await rawClient(port);
+    busy.say(request("GET /slow"));
+    await until(() => backend.open.size === 1);
+    const states = Promise.all([plane.apply("config:1", undefined), plane.apply("config:1", spec([node(1, backend.port)], { port }))]);
+    expect(await applyOpen(plane, spec([node(1, backend.port)]), "config:2")).toBeGreaterThan(0); // other keys do not wait
+    answer();
+    expect((await states).map((state) => state.status)).toEqual(["closed", "open"]);
+    const client = await rawClient(port);
+    client.say(request("GET /fast"));
+    await until(() => client.heard.text.endsWith("fast"));
+    await plane.apply("config:1", undefined);
+    await free(port);
+  });
+
   test("nodes that come and go under load cost no request", async () => {
     const bodies = ["a", "b", "c"];
     const ports = await Promise.all(bodies.map((body) => listen(createServer((_req, res) => res.end(body)))));
@@ -286,8 +308,11 @@ describe("TLS", () => {
     const plane = startPlane({ limits: { drainMs: 60_000 } });
     const port = await applyOpen(plane, spec([], { protocol: "https", tls: tls(one) }));
     await expect(secureClient(port, two, "one.example")).rejects.toThrow();
+    const leaving = await rawClient(port);
+    leaving.socket.end();
+    await until(leaving.gone, { what: "the end of a connection whose client gave up" });
     const silent = await rawClient(port);
-    await until(async () => (await plane.counters())["config:1"]?.connections === 2);
+    await until(async () => (await plane.counters())["config:1"]?.connections === 3);
     await plane.apply("config:1", undefined); // a wait of 60 s is longer than a test may take
     await until(silent.gone);
     await free(port);

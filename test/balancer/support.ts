@@ -69,7 +69,7 @@ export const listen = async (server: Server, port = 0): Promise<number> => {
   return portOf(server);
 };
 
-export const portOf = (server: Server): number => (server.address() as { port: number }).port;
+const portOf = (server: Server): number => (server.address() as { port: number }).port;
 
 /** Answers every complete request head with `body`; a new request starts after each head. */
 export const helloBackend = (body: string): Promise<Backend> =>
@@ -111,13 +111,6 @@ export const applyOpen = async (plane: BalancerPlane, wanted: ListenerSpec, key 
   if (state.status !== "open") throw new Error(`not open: ${JSON.stringify(state)}`);
   return state.port;
 };
-
-export interface Conversation {
-  /** Everything received, latin1. */
-  text: string;
-  /** The server closed with an error instead of cleanly. */
-  reset: boolean;
-}
 
 /** A raw client. `say` sends; `until` waits until what was heard satisfies; `closed` resolves when the connection is gone. */
 export const rawClient = async (port: number) => {

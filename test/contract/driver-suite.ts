@@ -13,6 +13,8 @@ export interface Ground {
   other(): Promise<{ driver: RuntimeDriver; spec: SpecOf }>;
   /** Instance 1, running, boots 1, one private and one public address; the addresses follow from the instance's number. */
   spec: SpecOf;
+  /** False where the machine's servers may not bind ports below 1024; they must say so then. True when absent. */
+  privilegedPorts?: boolean;
   /** Asks and changes the world itself (/proc, the engine), never through the driver. */
   world: {
     /** The machine's processes that live now. */
@@ -284,17 +286,15 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       await driver.ensure(wanted);
       const privately = wanted.privateAddresses[0] ?? "";
       const publicly = wanted.publicAddresses[0] ?? "";
-      for (const [address, port] of [
-        [privately, 80],
-        [privately, 8000],
-        [publicly, 80],
-        [publicly, 8000],
-      ] as const) {
+      const ports = ground.privilegedPorts === false ? [8000] : [80, 8000];
+      for (const [address, port] of [privately, publicly].flatMap((each) => ports.map((port) => [each, port] as const))) {
         const page = await servedPage(driver, address, port);
         expect(page.status).toBe(200);
         expect(page.text).toContain(`instance=web-1 id=1 address=${privately}`);
         expect(page.text).toContain("Good day");
       }
+      const refused = (await driver.log(1)).includes("port 80 needs root");
+      expect(refused).toBe(ground.privilegedPorts === false);
     });
 
     it("dials its pools only", () => {

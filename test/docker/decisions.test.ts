@@ -85,7 +85,7 @@ describe("what the Docker driver decides", () => {
     const network = (name: string, subnet: string, owner?: string) => ({
       Name: name,
       Id: name,
-      Labels: owner === undefined ? {} : { "io.backlot.owner": owner },
+      Labels: (owner === undefined ? {} : { "io.backlot.owner": owner }) as Record<string, string>,
       IPAM: { Driver: "default", Config: [{ Subnet: subnet }] },
     });
     const occupied = occupiedBy(

@@ -111,6 +111,7 @@ describeDocker("what a Docker engine makes impossible", () => {
       message: expect.stringMatching(/cloud\/alpine3\.22 cannot be had: .*apk.*--image-fallback/),
     });
     expect(await containerOf(plot.options.owner, 1)).toBeUndefined();
+    expect(await networksOf(plot.options.owner)).toEqual([]);
 
     const lenient = await plot.again({ imageFallback: "cloud/debian12" });
     expect(await lenient.ensure(wanted)).toMatchObject({ running: true, substitutedImage: "cloud/debian12" });

@@ -33,7 +33,7 @@ const run = (command: string, args: string[], options: { cwd: string; env?: Node
 test("the first commands are the ones CI runs", () => {
   expect([demo, tests, start]).toEqual(["npm ci && npm run demo\n", "npm ci && npm test\n", "npx backlot start\n"]);
   const ci = readFileSync(join(root, ".ci/run"), "utf8");
-  for (const command of ["npm ci", "npm test", "npm run demo -- --exit"]) expect(ci).toContain(command);
+  for (const command of ["npm ci", "npm ci && npm test", "npm run demo -- --exit"]) expect(ci).toContain(command);
 });
 
 // The README's addresses are those of a fresh state on the default pools; ports 80 and 443 of 127.0.0.1 must be free.

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { MachineSpec, RuntimeDriver } from "#backlot/runtime/driver.js";
@@ -36,10 +37,11 @@ export const statOf = (pid: number): { state: string; session: number; start: st
   }
 };
 
-// Each test process, and each ground in it, has 16 addresses of its own: suites may run beside each other.
+// Each test process, and each ground in it, has 16 addresses of its own: suites may run beside each other. Below 192.168.64.0, where
+// test/support/cloud.ts begins.
 let grounds = 0;
 const block = (): { a: number; b: number } => {
-  const index = (process.pid * 16 + grounds++) % 4096;
+  const index = (process.pid * 16 + grounds++) % 1024;
   return { a: index >> 4, b: (index & 15) * 16 };
 };
 
@@ -49,6 +51,14 @@ export interface ProcessGround extends Ground {
   /** The driver with other options over the same state. */
   driverWith(options: Partial<ProcessDriverOptions>): RuntimeDriver;
 }
+
+/** May this user bind port 80? Asked of the kernel, on a loopback address that no machine has. */
+const mayBindPort80 = (address: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen(80, address, () => server.close(() => resolve(true)));
+  });
 
 export const processGround = async (): Promise<ProcessGround> => {
   const made: Array<{ owner: string; folder: string; drivers: RuntimeDriver[] }> = [];
@@ -92,7 +102,7 @@ export const processGround = async (): Promise<ProcessGround> => {
         ...overrides,
       };
     };
-    return { owner, folder, driverWith, spec };
+    return { owner, folder, driverWith, spec, unusedAddress: `127.192.${a}.${b + 15}` };
   };
 
   const ours = await backlot();
@@ -121,6 +131,7 @@ export const processGround = async (): Promise<ProcessGround> => {
     stateFolder: ours.folder,
     driver: ours.driverWith(),
     driverWith: ours.driverWith,
+    privilegedPorts: await mayBindPort80(ours.unusedAddress),
     again: async () => ours.driverWith(),
     other: async () => {
       const other = await backlot();

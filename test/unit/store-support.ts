@@ -38,7 +38,7 @@ export const tempFolder = (): string => {
 
 export const problems: string[] = [];
 
-export const optionsOf = (folder: string, more: Partial<StoreOptions<Kinds>> = {}): StoreOptions<Kinds> => ({
+const optionsOf = (folder: string, more: Partial<StoreOptions<Kinds>> = {}): StoreOptions<Kinds> => ({
   folder,
   kinds: ["thing", "other"],
   schemaVersion: 1,

@@ -1,4 +1,4 @@
-import { contains, formatCidr, formatIpv4, netmask, parseCidr, type Range, slice } from "../../kernel/addresses.js";
+import { contains, formatCidr, formatIpv4, netmask, overlaps, parseCidr, type Range, slice } from "../../kernel/addresses.js";
 import { Fault } from "../../kernel/fault.js";
 import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
@@ -14,9 +14,11 @@ export interface AddressRow extends Row {
   rdns: string | null;
 }
 
-/** Which piece of the private pool a region has: piece `id - 1`, given when the region is first used. */
+/** Which piece of the private pool a region has; given when the region is first used, and kept. */
 export interface SliceRow extends Row {
   region: string;
+  /** 0..63 */
+  index: number;
 }
 
 /** The pool is cut into 64 slices; there are fewer regions than that. */
@@ -30,7 +32,9 @@ const rangeOf = (cidr: string): Range => {
   return range;
 };
 
-const sliceOf = (pool: string, row: SliceRow): Range => slice(rangeOf(pool), rangeOf(pool).prefix + slicePrefixBits, row.id - 1);
+const pieceOf = (pool: string, index: number): Range => slice(rangeOf(pool), rangeOf(pool).prefix + slicePrefixBits, index);
+
+const sliceOf = (pool: string, row: SliceRow): Range => pieceOf(pool, row.index);
 
 /** The private range of a region, or undefined when the region was never used. */
 export const regionRange = (cloud: Pick<Cloud, "store" | "settings">, region: string): string | undefined => {
@@ -55,14 +59,27 @@ const freeAddress = (tx: Tx, range: Range): string => {
   throw new Fault("unavailable", [{ reason: `No address is free in ${formatCidr(range)}; delete an instance or give a larger pool.` }]);
 };
 
+/** The region's piece of the pool; a new region gets the first piece that nobody uses, neither our regions nor others on this machine. */
+const regionSlice = (tx: Tx, { settings }: Pick<Cloud, "settings">, region: string): Range => {
+  const rows = tx.list("slice");
+  const own = rows.find((row) => row.region === region);
+  if (own) return sliceOf(settings.privatePool, own);
+  const others = settings.occupied.flatMap((cidr) => parseCidr(cidr) ?? []);
+  for (let index = 0; index < 2 ** slicePrefixBits; index += 1) {
+    const piece = pieceOf(settings.privatePool, index);
+    if (rows.some((row) => row.index === index) || others.some((range) => overlaps(range, piece))) continue;
+    return sliceOf(settings.privatePool, tx.insert("slice", { region, index }));
+  }
+  throw new Fault("unavailable", [
+    {
+      reason: `Other networks of this machine use all of ${settings.privatePool}; start with another --private-pool, or remove one (backlot clean removes what nobody owns).`,
+    },
+  ]);
+};
+
 /** Gives an instance one more address. The caller checks the rules first. */
 export const allocateAddress = (tx: Tx, cloud: Cloud, instance: { id: number; region: string }, isPublic: boolean): AddressRow => {
-  const range = isPublic
-    ? rangeOf(cloud.settings.publicPool)
-    : sliceOf(
-        cloud.settings.privatePool,
-        tx.list("slice").find((row) => row.region === instance.region) ?? tx.insert("slice", { region: instance.region }),
-      );
+  const range = isPublic ? rangeOf(cloud.settings.publicPool) : regionSlice(tx, cloud, instance.region);
   return tx.insert("address", { address: freeAddress(tx, range), public: isPublic, region: instance.region, instanceId: instance.id, rdns: null });
 };
 

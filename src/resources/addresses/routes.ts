@@ -1,13 +1,14 @@
 import { z } from "zod";
-import { invalid, notFound } from "../../kernel/fault.js";
+import { Fault, notFound, type Problem } from "../../kernel/fault.js";
 import { createSchema, customSchema, filterableNames } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
 import type { Cloud } from "../cloud.js";
 import { isDeleting, requireInstance } from "../instances/instance.js";
 import { type AddressRow, addressesOf, addressRow, addressView } from "./address.js";
 import { addressFields } from "./fields.js";
-import { addAddress } from "./rules.js";
+import { addAddress, typeProblems } from "./rules.js";
 
+const noInstance: Problem = { reason: "No active instance has this id.", field: "cloudId" };
 const createBody = createSchema(addressFields);
 const ofInstanceBody = customSchema(z.object({ type: addressFields.type.schema, public: addressFields.public.schema }));
 
@@ -34,6 +35,10 @@ export const addressRoutes = [
     body: createBody,
     answers: "one",
     shows: "Address",
+    rules: ({ cloud, body }: { cloud: Cloud; body: { type?: string; cloudId?: number } }) => [
+      ...(body.type === undefined ? [] : typeProblems(body.type)),
+      ...(body.cloudId === undefined || cloud.store.get("instance", body.cloudId) ? [] : [noInstance]),
+    ],
     run: ({
       cloud,
       body,
@@ -45,7 +50,7 @@ export const addressRoutes = [
     }) =>
       cloud.store.commit((tx) => {
         const instance = tx.get("instance", body.cloudId);
-        if (!instance || isDeleting(instance)) throw invalid("No active instance has this id.", "cloudId");
+        if (!instance || isDeleting(instance)) throw new Fault("invalid", [...typeProblems(body.type), noInstance]);
         return addressView(cloud, addAddress(tx, cloud, instance, body, caller?.username));
       }),
   }),

@@ -23,16 +23,17 @@ const labelProblems = (tx: Pick<Tx, "list">, label: string | undefined, except: 
     ? [{ reason: "Another balancer has it; it must be unique.", field: "label" }]
     : [];
 
-const createProblems = (tx: Tx, cloud: Cloud, body: BalancerWanted): Problem[] => {
+const createProblems = (tx: Pick<Tx, "list">, cloud: Cloud, body: Partial<BalancerWanted>): Problem[] => {
+  const region = body.region ?? "";
   const configs = body.configs ?? [];
   const ports = configs.map((config) => `${config.protocol === "udp" ? "udp" : "tcp"} ${config.port ?? 80}`);
   return [
     ...labelProblems(tx, body.label, null),
-    ...(cloud.catalogue.regions.some((entry) => entry.id === body.region) ? [] : [{ reason: "No region has this id.", field: "region" }]),
+    ...(cloud.catalogue.regions.some((entry) => entry.id === region) ? [] : [{ reason: "Unknown id; see /v4/regions.", field: "region" }]),
     ...ports.flatMap((port, index) =>
       ports.indexOf(port) < index ? [{ reason: "Another config in this request has it; it must be unique.", field: `configs[${index}].port` }] : [],
     ),
-    ...configs.flatMap((config, index) => newConfigProblems(tx, cloud, { id: null, region: body.region }, config, `configs[${index}].`)),
+    ...configs.flatMap((config, index) => newConfigProblems(tx, cloud, { id: null, region }, config, `configs[${index}].`)),
   ];
 };
 
@@ -77,6 +78,7 @@ export const balancerRoutes = [
     body: createSchema(balancerFields) as never,
     answers: "one",
     shows: "Balancer",
+    rules: ({ cloud, body }) => createProblems(cloud.store, cloud, body),
     run: ({ cloud, body, caller }) => cloud.store.commit((tx) => balancerView(createBalancer(tx, cloud, body, caller?.username))),
   }),
   route<Cloud, undefined>({
@@ -96,6 +98,7 @@ export const balancerRoutes = [
     body: updateSchema(balancerFields),
     answers: "one",
     shows: "Balancer",
+    rules: ({ cloud, params, body }) => labelProblems(cloud.store, body.label, requireBalancer(cloud.store, params.balancerId).id),
     run: ({ cloud, params, body, caller }) =>
       cloud.store.commit((tx) => {
         const row = requireBalancer(tx, params.balancerId);

@@ -47,6 +47,7 @@ export const readCatalogue = (fixtures: string): Catalogue => {
   const scripts = join(fixtures, "scripts");
   const withText = ({ script_file, ...entry }: ScriptEntry & { script_file: string }): ScriptEntry => ({
     ...entry,
+    mine: false,
     script: readFileSync(join(scripts, script_file), "utf8"),
   });
   return {

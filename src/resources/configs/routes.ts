@@ -1,3 +1,4 @@
+import type { Problem } from "../../kernel/fault.js";
 import { createSchema, filterableNames, updateSchema } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
 import { type BalancerRow, balancerEntity, requireBalancer } from "../balancers/balancer.js";
@@ -29,7 +30,13 @@ const recordConfigEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: Con
 };
 
 /** What is wrong with a new config and its nodes; `at` prefixes the fields, as in `configs[0].`. */
-export const newConfigProblems = (tx: Tx, cloud: Cloud, balancer: { id: number | null; region: string }, wanted: ConfigWanted, at = "") => {
+export const newConfigProblems = (
+  tx: Pick<Tx, "list">,
+  cloud: Cloud,
+  balancer: { id: number | null; region: string },
+  wanted: ConfigWanted,
+  at = "",
+) => {
   const nodes = wanted.nodes ?? [];
   return [
     ...configProblems(tx, cloud, balancer.id, null, mergedSettings(undefined, wanted), at).problems,
@@ -52,6 +59,10 @@ export const insertConfig = (tx: Tx, cloud: Cloud, balancer: BalancerRow, wanted
   for (const node of wanted.nodes ?? []) insertNode(tx, cloud, balancer, row, node, username);
   return row;
 };
+
+/** Leaves out what the rules say for a reason that is itself refused: the protocol decides over most members, the timeout over the interval. */
+const independentOf = (flagged: ReadonlySet<string>, problems: readonly Problem[]): Problem[] =>
+  problems.filter(({ field }) => !flagged.has("protocol") && !(flagged.has("checkTimeout") && field === "checkInterval"));
 
 /** Removes a config and its nodes. */
 export const removeConfig = (tx: Tx, row: ConfigRow): void => {
@@ -82,6 +93,8 @@ export const configRoutes = [
     body: createSchema(configFields),
     answers: "one",
     shows: "Config",
+    rules: ({ cloud, params, body }, flagged) =>
+      independentOf(flagged, newConfigProblems(cloud.store, cloud, requireBalancer(cloud.store, params.balancerId), body)),
     run: ({ cloud, params, body, caller }) =>
       cloud.store.commit((tx) => {
         const balancer = requireBalancer(tx, params.balancerId);
@@ -106,6 +119,10 @@ export const configRoutes = [
     body: updateSchema(configFields),
     answers: "one",
     shows: "Config",
+    rules: ({ cloud, params, body }, flagged) => {
+      const row = requireConfig(cloud.store, params.balancerId, params.configId);
+      return independentOf(flagged, configProblems(cloud.store, cloud, row.balancerId, row, mergedSettings(row, body)).problems);
+    },
     run: ({ cloud, params, body, caller }) =>
       cloud.store.commit((tx) => {
         const balancer = requireBalancer(tx, params.balancerId);

@@ -113,7 +113,7 @@ export const configProblems = (
       : configsOf(tx, balancerId).find(
           (row) => row.id !== self?.id && row.port === settings.port && (row.protocol === "udp") === (settings.protocol === "udp"),
         );
-  if (rival) problems.push({ reason: `Config ${rival.id} of this balancer already has port ${settings.port}; it must be unique.`, field: "port" });
+  if (rival) problems.push({ reason: `Config ${rival.id} of this balancer already has ${settings.port}; it must be unique.`, field: "port" });
   problems.push(...protocolProblems(settings), ...checkProblems(settings));
   const unchanged =
     self && self.sslCert === settings.sslCert && self.sslKey === settings.sslKey && (settings.protocol !== "https" || settings.sslCert !== null);

@@ -16,12 +16,17 @@ const PublicKey = z
   .string()
   .regex(/^(ssh-(rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+( [^\r\n]*)?\s*$/, "Must be a public key in OpenSSH form.");
 
+/** Null is absent here too. */
+const threshold = (max: number) =>
+  integer(0, max)
+    .nullish()
+    .transform((value) => value ?? undefined);
 const Alerts = z.object({
-  cpu: integer(0, 4800).optional(),
-  networkIn: integer(0, 1_000_000).optional(),
-  networkOut: integer(0, 1_000_000).optional(),
-  transferQuota: integer(0, 400).optional(),
-  io: integer(0, 1_000_000).optional(),
+  cpu: threshold(4800),
+  networkIn: threshold(1_000_000),
+  networkOut: threshold(1_000_000),
+  transferQuota: threshold(400),
+  io: threshold(1_000_000),
 });
 const days = ["Scheduling", "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] as const;
 const windows = ["Scheduling", "W0", "W2", "W4", "W6", "W8", "W10", "W12", "W14", "W16", "W18", "W20", "W22"] as const;

@@ -58,14 +58,14 @@ const createInstance = (tx: Tx, cloud: Cloud, body: InstanceCreate, rootPassHash
     scriptReported: false,
     watchdogEnabled: body.watchdogEnabled ?? true,
     backupsEnabled: body.backupsEnabled ?? false,
-    backupsSchedule: { day: null, window: null },
+    backupsSchedule: { day: null, window: null, ...definedOf(body.backups?.schedule) },
     alerts: { ...defaultAlerts(vcpus), ...definedOf(body.alerts) },
     hostUuid: randomBytes(20).toString("hex"),
   });
   const named = body.label === undefined ? tx.update("instance", inserted.id, { label: `instance${inserted.id}` }) : inserted;
-  allocateAddress(tx, cloud, named, true);
-  if (body.privateIp) addAddress(tx, cloud, named, { type: "ipv4", public: false }, username);
   const row = tx.update("instance", named.id, { job: startJob(tx, cloud, named, "create", username) });
+  allocateAddress(tx, cloud, row, true);
+  if (body.privateIp) addAddress(tx, cloud, row, { type: "ipv4", public: false }, username);
   return instanceView(cloud, row, tx);
 };
 
@@ -133,6 +133,7 @@ export const instanceRoutes = [
     body: createSchema(instanceFields),
     answers: "one",
     shows: "Instance",
+    rules: ({ cloud, body }) => createProblems(cloud.store, cloud, body),
     run: ({ cloud, body, caller }) => {
       const rootPassHash = body.rootPass === undefined ? null : encrypt(body.rootPass);
       return cloud.store.commit((tx) => createInstance(tx, cloud, body, rootPassHash, caller?.username));
@@ -155,6 +156,7 @@ export const instanceRoutes = [
     body: updateSchema(instanceFields),
     answers: "one",
     shows: "Instance",
+    rules: ({ cloud, params, body }) => labelProblems(cloud.store, body.label, requireInstance(cloud.store, params.instanceId).id),
     run: ({ cloud, params, body, caller }) =>
       cloud.store.commit((tx) => updateInstance(tx, cloud, requireInstance(tx, params.instanceId), body, caller?.username)),
   }),

@@ -31,13 +31,13 @@ export const scriptAnswers = (script: ScriptEntry, given: Record<string, string>
 };
 
 /** Everything that can be wrong with a create, at once (contract 9.2). */
-export const createProblems = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "catalogue">, body: InstanceCreate): Problem[] => {
+export const createProblems = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "catalogue">, body: Partial<InstanceCreate>): Problem[] => {
   const problems = labelProblems(tx, body.label, null);
   const { regions, types, images, scripts } = cloud.catalogue;
-  if (!regions.some((entry) => entry.id === body.region)) problems.push({ reason: "No region has this id.", field: "region" });
-  if (!types.some((entry) => entry.id === body.type)) problems.push({ reason: "No valid plan type has this id.", field: "type" });
+  if (!regions.some((entry) => entry.id === body.region)) problems.push({ reason: "Unknown id; see /v4/regions.", field: "region" });
+  if (!types.some((entry) => entry.id === body.type)) problems.push({ reason: "No plan has this id; see /v4/cloud/types.", field: "type" });
   const image = body.image ?? null;
-  if (image !== null && !images.some((entry) => entry.id === image)) problems.push({ reason: "No image has this id.", field: "image" });
+  if (image !== null && !images.some((entry) => entry.id === image)) problems.push({ reason: "Unknown id; see /v4/images.", field: "image" });
   if (image !== null && body.rootPass === undefined && !body.authorizedKeys?.length) {
     problems.push({ reason: "Needed when an image is given.", field: "rootPass" });
   }

@@ -72,6 +72,10 @@ export const nodeRoutes = [
     body: createSchema(nodeFields),
     answers: "one",
     shows: "Node",
+    rules: ({ cloud, params, body }) => {
+      const { balancer, config } = place(cloud.store, params);
+      return nodeProblems(cloud.store, cloud, balancer.region, nodesOf(cloud.store, config.id), body);
+    },
     run: ({ cloud, params, body, caller }) =>
       cloud.store.commit((tx) => {
         const { balancer, config } = place(tx, params);
@@ -96,6 +100,12 @@ export const nodeRoutes = [
     body: updateSchema(nodeFields),
     answers: "one",
     shows: "Node",
+    rules: ({ cloud, params, body }) => {
+      const { balancer, config } = place(cloud.store, params);
+      const row = requireNode(cloud.store, config, params.nodeId);
+      const siblings = nodesOf(cloud.store, config.id).filter((other) => other.id !== row.id);
+      return nodeProblems(cloud.store, cloud, balancer.region, siblings, body);
+    },
     run: ({ cloud, params, body, caller }) =>
       cloud.store.commit((tx) => {
         const { balancer, config } = place(tx, params);

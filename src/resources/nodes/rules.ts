@@ -25,9 +25,9 @@ export const parseNodeAddress = (text: string): { host: string; port: number } |
  */
 const addressProblem = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "settings">, region: string, address: string): string | undefined => {
   const parsed = parseNodeAddress(address);
-  if (!parsed) return "Must be a private IPv4 address and a port, such as 192.168.128.2:80.";
+  if (!parsed) return "Must be a private IPv4 and a port, such as 192.168.128.2:80.";
   const pool = parseCidr(cloud.settings.privatePool);
-  if (!pool || !contains(pool, parsed.host)) return `Must be a private address: it must begin with 192.168 and lie in ${cloud.settings.privatePool}.`;
+  if (!pool || !contains(pool, parsed.host)) return `Must be private: it must begin with 192.168 and lie in ${cloud.settings.privatePool}.`;
   const holder = addressRow(tx, parsed.host);
   if (holder && holder.region !== region)
     return `Belongs to an instance in ${holder.region}; the balancer is in ${region}, and the regions must be equal.`;

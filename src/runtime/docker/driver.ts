@@ -100,10 +100,14 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       if ("disconnect" in step) {
         await tolerating([404], () => docker.getNetwork(step.disconnect).disconnect({ Container: container.id, Force: true }));
       } else {
-        const name = await networks.ensure(step.connect.key, step.connect.subnet);
-        const { address } = step.connect;
+        const { key, subnet, address } = step.connect;
         const EndpointConfig = address === undefined ? {} : { IPAMConfig: { IPv4Address: address } };
-        await docker.getNetwork(name).connect({ Container: container.id, EndpointConfig });
+        const connect = async () => docker.getNetwork(await networks.ensure(key, subnet)).connect({ Container: container.id, EndpointConfig });
+        await connect().catch((error) => {
+          // Its last other machine was just removed, and the network with it.
+          if (statusOf(error) !== 404) throw error;
+          return connect();
+        });
       }
     }
     return steps.length > 0;
@@ -113,7 +117,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const wanted = attachments(owner, spec, publicPool);
     const [on] = wanted;
     if (!on) throw new Error("a machine is always on a network");
-    const [image] = await Promise.all([images.ensure(slug), ...wanted.map((one) => networks.ensure(one.key, one.subnet))]);
+    // The image first: when it cannot be had, no network may be left behind or still be in the making.
+    const image = await images.ensure(slug);
+    const ensureNetworks = async () => {
+      for (const one of wanted) await networks.ensure(one.key, one.subnet);
+    };
+    await ensureNetworks();
     const request = createRequest(options, spec, image, on, engineCpus);
     const made = await docker.createContainer(request).catch(async (error) => {
       if (statusOf(error) === 409) {
@@ -121,9 +130,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
         throw new Fault("unavailable", [{ reason }], { cause: error });
       }
       if (statusOf(error) !== 404) throw error;
-      // The image went while we were not looking.
+      // The image or a network went while we were not looking.
       images.forget(image.tag);
-      return docker.createContainer({ ...request, Image: (await images.ensure(slug)).tag });
+      const { tag } = await images.ensure(slug);
+      await ensureNetworks();
+      return docker.createContainer({ ...request, Image: tag });
     });
     const container: SeenContainer = {
       id: made.id,

@@ -19,11 +19,18 @@ const remedies: Record<string, string> = {
 };
 
 /** The sentence for an engine that does not answer, or undefined when it did answer (with a status). */
-export const unreachable = (error: unknown): string | undefined => {
+const unreachable = (error: unknown): string | undefined => {
   if (statusOf(error) !== undefined) return undefined;
   const code = (error as NodeJS.ErrnoException | null)?.code;
   if (code === undefined || !/^(E[A-Z]+|ABORT_ERR)$/.test(code)) return undefined;
   return `The Docker engine does not answer (${reasonOf(error)}). ${remedies[code] ?? "Start the engine or use the process runtime."}`;
+};
+
+/** The engine's own words in whatever an engine call threw, without the client library's frame and the final dot. */
+export const saidBy = (error: unknown): string => {
+  const said = (error as { json?: { message?: unknown } } | null)?.json?.message;
+  const text = typeof said === "string" ? said : reasonOf(error).replace(/^\(HTTP code \d+\) [a-z ]+ - /, "");
+  return text.trim().replace(/\.+$/, "");
 };
 
 /**
@@ -32,8 +39,7 @@ export const unreachable = (error: unknown): string | undefined => {
  */
 export const engineFault = (tried: string, error: unknown): Fault => {
   if (error instanceof Fault) return error;
-  const said = (error as { json?: { message?: unknown } } | null)?.json?.message;
-  const reason = unreachable(error) ?? `The Docker engine refused to ${tried}: ${typeof said === "string" ? said : reasonOf(error)}.`;
+  const reason = unreachable(error) ?? `The Docker engine refused to ${tried}: ${saidBy(error)}.`;
   return new Fault("unavailable", [{ reason }], { cause: error });
 };
 

@@ -7,8 +7,8 @@ import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import Docker from "dockerode";
 import { pack } from "tar-stream";
-import { Fault, reasonOf } from "../../kernel/fault.js";
-import { asking, type EngineConnection, engineFault, statusOf } from "./engine.js";
+import { Fault } from "../../kernel/fault.js";
+import { asking, type EngineConnection, engineFault, saidBy, statusOf } from "./engine.js";
 import { guestRecipe, type ImageMap, type ImagePlan, imagePlan, recipeHash } from "./images.js";
 import { jsonLines } from "./json-lines.js";
 import { labels } from "./labels.js";
@@ -99,7 +99,13 @@ const makeBase = async (
       said.push(line);
       onProgress(line);
     });
-    if ((await ended) !== 0) throw new Error(said.slice(-3).join("; ") || "debootstrap could not be run");
+    if ((await ended) !== 0)
+      throw new Error(
+        said
+          .filter((line) => !line.includes("downloading"))
+          .slice(-2)
+          .join("; ") || "debootstrap could not be run",
+      );
     const [repo = "", tag = ""] = plan.localBase.split(":");
     await follow(await docker.importImage(tarball, { repo, tag }), () => {});
   } finally {
@@ -129,7 +135,7 @@ const buildGuest = async (docker: Docker, plan: { guest: string; name: string },
     });
   } catch (error) {
     if (statusOf(error) !== undefined) throw error;
-    throw new Error(`${reasonOf(error)} (in "${step.slice(0, 60)}")`, { cause: error });
+    throw new Error(`${saidBy(error)} (in "${step.slice(0, 60)}")`, { cause: error });
   }
 };
 
@@ -147,12 +153,11 @@ export const guestImages = (connection: EngineConnection | undefined, options: G
       await pull(docker, plan.oci, options.onProgress);
       return plan.oci;
     } catch (error) {
-      const said = (error as { json?: { message?: string } }).json?.message ?? reasonOf(error);
-      const noRegistry = `the registry did not give ${plan.oci} (${said.replace(/\.+$/, "")})`;
+      const noRegistry = `the registry did not give ${plan.oci} (${saidBy(error)})`;
       if (plan.suite === undefined) throw new Error(noRegistry);
       options.onProgress(`guest ${plan.name}: ${noRegistry}; making it with debootstrap`);
       await makeBase(docker, { localBase: plan.localBase, suite: plan.suite, mirror: plan.mirror }, options.onProgress).catch((failure) => {
-        throw new Error(`${noRegistry}, and debootstrap could not make it (${reasonOf(failure).replace(/\.+$/, "")})`);
+        throw new Error(`${noRegistry}, and debootstrap could not make it (${saidBy(failure)})`);
       });
       return plan.localBase;
     }
@@ -172,8 +177,7 @@ export const guestImages = (connection: EngineConnection | undefined, options: G
         } catch (error) {
           if (error instanceof Fault) throw error;
           const remedy = "Give this machine a registry or its distribution's archive, or start Backlot with --image-fallback.";
-          const json = (error as { json?: { message?: string } }).json?.message;
-          throw new Fault("unavailable", [{ reason: `The image ${slug} cannot be had: ${json ?? reasonOf(error)}. ${remedy}` }], { cause: error });
+          throw new Fault("unavailable", [{ reason: `The image ${slug} cannot be had: ${saidBy(error)}. ${remedy}` }], { cause: error });
         }
       }
       known.add(guest);

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** One row of `fixtures/oci-images.json`: where the base of an image slug comes from. */
-export interface ImageSource {
+interface ImageSource {
   /** Package family; guests are built for `apt` only. */
   family: string;
   /** OCI reference of the base; absent where nobody publishes one. */

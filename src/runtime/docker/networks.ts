@@ -2,7 +2,7 @@ import { networkInterfaces } from "node:os";
 import type Docker from "dockerode";
 import { contains, formatCidr, formatIpv4, netmask, overlaps, parseCidr, parseIpv4, type Range } from "../../kernel/addresses.js";
 import { Fault } from "../../kernel/fault.js";
-import { asking, engineFault, statusOf, tolerating } from "./engine.js";
+import { asking, engineFault, tolerating } from "./engine.js";
 import { labels, networkName, type Owner, ownerLabels } from "./labels.js";
 import { turns } from "./turns.js";
 
@@ -22,7 +22,7 @@ export interface Networks {
 }
 
 /** The last quarter of the last /24 (or less): where the engine picks addresses by itself, so that it never takes one of ours. */
-export const enginePicks = (subnet: Range): string => {
+const enginePicks = (subnet: Range): string => {
   const prefix = Math.min(32, Math.max(subnet.prefix + 2, 28));
   const size = 2 ** (32 - prefix);
   return formatCidr({ base: subnet.base + subnet.size - size, prefix, size });
@@ -109,8 +109,10 @@ export const engineNetworks = (docker: Docker, owner: Owner): Networks => {
     try {
       await docker.createNetwork(request);
     } catch (error) {
-      if (statusOf(error) === 409) return; // another process of the same owner was faster
-      refuseClash(subnet, await all());
+      // Another driver of the same owner may have been faster; engines say 409 or 403 to that, as the race went.
+      const now = await all();
+      if (now.some((network) => network.Name === name && network.Labels?.[labels.owner] === owner.owner)) return;
+      refuseClash(subnet, now);
       throw engineFault(`make the network ${name} (${subnet})`, error);
     }
   };

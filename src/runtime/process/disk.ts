@@ -100,7 +100,7 @@ export const removeDisk = async (folder: string): Promise<void> => {
   await rm(folder, { recursive: true, force: true, maxRetries: 3 });
 };
 
-export const logMaxBytes = 64 * 1024;
+const logMaxBytes = 64 * 1024;
 
 const tailOf = async (path: string, maxBytes: number): Promise<Buffer> => {
   const file = await open(path).catch(absent);

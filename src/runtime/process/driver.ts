@@ -59,9 +59,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   const ofInstance = (instance: number) => ({ owner, instance });
 
   /** A machine whose leader is gone is dead: what it left behind must not go on answering. */
-  const clearDebris = async (instance: number): Promise<void> => {
-    if (!leaderOf({ disk: undefined, processes: processesOf(ofInstance(instance)) })) await haltMachine(ofInstance(instance), { graceMs: 0 });
-  };
+  const clearDebris = (instance: number): Promise<void> => haltMachine(ofInstance(instance), { graceMs: 0, debrisOnly: true });
   const deathWatch = deaths((instance) => {
     inTurn(instance, () => clearDebris(instance)).catch((error) => options.onProblem?.(reasonOf(error)));
   });

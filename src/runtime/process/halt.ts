@@ -14,13 +14,17 @@ export interface MachineName {
 export const processesOf = ({ owner, instance }: MachineName): MarkedProcess[] =>
   markedProcesses().filter(({ marker }) => marker.owner === owner && marker.instance === instance);
 
-/** Ends a machine and waits until nothing of it is left. With `graceMs` > 0 SIGTERM comes first, to all but the machine itself, which keeps its log. */
-export const haltMachine = async (name: MachineName, { graceMs }: { graceMs: number }): Promise<void> => {
+/**
+ * Ends a machine and waits until nothing of it is left. With `graceMs` > 0 SIGTERM comes first, to all but the machine itself, which
+ * keeps its log. `debrisOnly`: a machine that has its leader (again) is left alone.
+ */
+export const haltMachine = async (name: MachineName, { graceMs, debrisOnly = false }: { graceMs: number; debrisOnly?: boolean }): Promise<void> => {
   if (graceMs > 0) await askToEnd(name, graceMs);
   const deadline = Date.now() + killMs;
   // A process is invisible for an instant while it executes another program: only two empty looks in a row count.
   for (let emptyLooks = 0; emptyLooks < 2; ) {
     const found = processesOf(name);
+    if (debrisOnly && found.some(isLeader)) return;
     emptyLooks = found.length === 0 ? emptyLooks + 1 : 0;
     for (const each of found) signalProcess(each, "SIGKILL", { group: isLeader(each) });
     if (found.length > 0 && Date.now() > deadline) {

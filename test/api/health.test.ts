@@ -1,0 +1,226 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
+import { until } from "../support/until.js";
+import {
+  closeWorld,
+  configPath,
+  createBalancer,
+  createConfig,
+  createNode,
+  dial,
+  httpServer,
+  listening,
+  nodePath,
+  nodesStatus,
+  placeOfListener,
+  rawExchange,
+  silentServer,
+  unheldAddress,
+} from "./world.js";
+
+let cloud: TestCloud;
+beforeAll(async () => {
+  cloud = await startCloud();
+});
+afterEach(closeWorld);
+afterAll(() => cloud.close());
+
+const quick = { check_interval: 2, check_timeout: 1, check_attempts: 2 };
+
+/** A config with one node, on an address where nothing listens yet. */
+const front = async (more: object = {}) => {
+  const balancer = await createBalancer(cloud);
+  const config = await createConfig(cloud, balancer.id, { port: 20_300, check: "connection", ...quick, ...more });
+  const address = unheldAddress(cloud);
+  const node = await createNode(cloud, config, `${address}:8080`);
+  return { config, node, place: await dial(cloud, address, 8080) };
+};
+
+const ask = async (config: Json, path = "/") => {
+  const { host, port } = placeOfListener(await listening(cloud, config));
+  return rawExchange({ host, port }, `GET ${path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n`);
+};
+
+const probes = async (node: Json): Promise<Json[]> => (await cloud.api.get(`/_backlot/nodes/${node.id}/probes`)).body.probes;
+
+describe("nodes_status follows the world (description 3)", () => {
+  it("is down until a process listens, up while it does, and down again", async () => {
+    const { config, node, place } = await front();
+    await nodesStatus(cloud, config, 0, 1);
+    await until(async () => (await cloud.api.get(nodePath(node))).body.status === "DOWN");
+    const server = await httpServer(place, "here");
+    await nodesStatus(cloud, config, 1, 0);
+    expect((await cloud.api.get(nodePath(node))).body.status).toBe("UP");
+    expect(await until(async () => (await ask(config)).includes("here") && "here")).toBe("here");
+    await server.close();
+    await nodesStatus(cloud, config, 0, 1);
+    expect((await cloud.api.get(nodePath(node))).body.status).toBe("DOWN");
+    await httpServer(place, "back");
+    await nodesStatus(cloud, config, 1, 0);
+  });
+
+  it("requests are shared by the nodes that are up, and go on when one goes down", async () => {
+    const { config, place } = await front();
+    const address = unheldAddress(cloud);
+    await createNode(cloud, config, `${address}:8080`);
+    const first = await httpServer(place, "first");
+    await httpServer(await dial(cloud, address, 8080), "second");
+    await nodesStatus(cloud, config, 2, 0);
+    const bodies = new Set<string>();
+    await until(async () => bodies.add((await ask(config)).split("\r\n\r\n")[1] ?? "").size === 2);
+    expect([...bodies].sort()).toEqual(["first", "second"]);
+    await first.close();
+    await nodesStatus(cloud, config, 1, 1);
+    for (let count = 0; count < 4; count += 1) expect(await ask(config)).toMatch(/^HTTP\/1\.1 200 [\s\S]*second$/);
+  });
+
+  it("without a node that is up the answer is 503 with its reason; tcp is closed", async () => {
+    const { config } = await front();
+    await nodesStatus(cloud, config, 0, 1);
+    const answer = await ask(config);
+    expect(answer).toMatch(/^HTTP\/1\.1 503 /);
+    expect(answer).toMatch(/\r\nx-backlot-[a-z-]*: ?.+/i);
+    const { config: tcp } = await front({ protocol: "tcp", port: 20_301 });
+    await nodesStatus(cloud, tcp, 0, 1);
+    expect(await ask(tcp).catch((error: NodeJS.ErrnoException) => (error.code === "ECONNRESET" ? "" : Promise.reject(error)))).toBe("");
+  });
+
+  it("mode reject counts as down and gets nothing, though the server is up", async () => {
+    const { config, node, place } = await front();
+    const seen: string[] = [];
+    await httpServer(place, (request, response) => {
+      seen.push(request.url ?? "");
+      response.end("here");
+    });
+    await nodesStatus(cloud, config, 1, 0);
+    await cloud.api.put(nodePath(node), { mode: "reject" });
+    await nodesStatus(cloud, config, 0, 1);
+    await until(async () => (await ask(config, "/rejected")).startsWith("HTTP/1.1 503"));
+    expect(seen.filter((path) => path === "/rejected")).toEqual([]);
+    await cloud.api.put(nodePath(node), { mode: "accept" });
+    await nodesStatus(cloud, config, 1, 0);
+  });
+
+  it("two configs measure the same address for themselves", async () => {
+    const { config, node, place } = await front();
+    const other = await createConfig(cloud, config.balancer_id, { port: 20_302, check: "http", check_path: "/missing", ...quick });
+    await createNode(cloud, other, node.address);
+    await httpServer(place, (request, response) => void response.writeHead(request.url === "/missing" ? 404 : 200).end());
+    await nodesStatus(cloud, config, 1, 0);
+    await nodesStatus(cloud, other, 0, 1);
+  });
+});
+
+describe("checks", () => {
+  it("http asks for check_path and wants 2xx or 3xx", async () => {
+    let status = 500;
+    const asked: Array<[string, string]> = [];
+    const { config, node, place } = await front({ check: "http", check_path: "/healthz?full=1" });
+    await httpServer(place, (request, response) => {
+      asked.push([request.method ?? "", request.url ?? ""]);
+      response.writeHead(status).end();
+    });
+    await until(async () => (await probes(node)).some((probe) => /500/.test(probe.reason)));
+    expect((await cloud.api.get(configPath(config))).body.nodes_status).toEqual({ up: 0, down: 1 });
+    for (const [good, up] of [
+      [204, 1],
+      [404, 0],
+      [302, 1],
+      [503, 0],
+    ] as const) {
+      status = good;
+      await nodesStatus(cloud, config, up, 1 - up);
+    }
+    expect(new Set(asked.map((entry) => entry.join(" ")))).toEqual(new Set(["GET /healthz?full=1"]));
+  });
+
+  it("http_body wants the expression to match", async () => {
+    let text = "half well";
+    const { config, node, place } = await front({ check: "http_body", check_path: "/", check_body: "^all (is )?well$" });
+    await httpServer(place, (_request, response) => void response.end(text));
+    await until(async () => (await probes(node)).length >= 2 && (await cloud.api.get(nodePath(node))).body.status === "DOWN");
+    text = "all is well";
+    await nodesStatus(cloud, config, 1, 0);
+    text = "all is lost";
+    await nodesStatus(cloud, config, 0, 1);
+  });
+
+  it("connection is content with a socket that says nothing; http is not", async () => {
+    const { config, node, place } = await front();
+    await silentServer(place);
+    await nodesStatus(cloud, config, 1, 0);
+    await cloud.api.put(configPath(config), { check: "http", check_path: "/" });
+    await nodesStatus(cloud, config, 0, 1);
+    expect((await probes(node)).at(-1)).toMatchObject({ ok: false });
+  });
+
+  it("none uses a node whatever is measured, and its status is measured all the same", async () => {
+    const { config, node, place } = await front({ check: "none" });
+    await until(async () => (await cloud.api.get(nodePath(node))).body.status === "DOWN");
+    expect(await ask(config)).toMatch(/^HTTP\/1\.1 50[234] /);
+    await httpServer(place, "used at once");
+    expect(await ask(config)).toMatch(/used at once$/);
+    await nodesStatus(cloud, config, 1, 0);
+  });
+
+  it("attempts: one failure takes nobody out, that many in a row do", async () => {
+    let failing = 0;
+    const { config, node, place } = await front({ check: "http", check_path: "/", check_attempts: 3, check_passive: false });
+    await httpServer(place, (_request, response) => {
+      failing -= 1;
+      response.writeHead(failing >= 0 ? 500 : 200).end();
+    });
+    await nodesStatus(cloud, config, 1, 0);
+    failing = 2;
+    const seen = new Set<string>();
+    await until(async () => {
+      seen.add((await cloud.api.get(nodePath(node))).body.status);
+      const list = await probes(node);
+      const last = list.findLastIndex((probe) => !probe.ok);
+      return last > 0 && list.slice(last).some((probe) => probe.ok);
+    });
+    expect([...seen]).toEqual(["UP"]);
+    expect((await probes(node)).filter((probe) => /500/.test(probe.reason))).toHaveLength(2);
+    failing = 1_000_000;
+    await nodesStatus(cloud, config, 0, 1);
+  });
+
+  it("passive: a failing answer to a real request makes it look at once", async () => {
+    let status = 200;
+    // An hour between two checks (72 s here): only the request itself can tell.
+    const { config, place } = await front({ check: "http", check_path: "/", check_interval: 3600, check_timeout: 30 });
+    await httpServer(place, (_request, response) => void response.writeHead(status).end());
+    await nodesStatus(cloud, config, 1, 0);
+    status = 500;
+    await ask(config);
+    await nodesStatus(cloud, config, 0, 1);
+  });
+});
+
+describe("/_backlot/nodes/ID/probes", () => {
+  it("holds the last 50 with time, duration, verdict and reason", async () => {
+    const { config, node, place } = await front();
+    await until(async () => (await probes(node)).length > 0);
+    const [first] = await probes(node);
+    expect(first).toEqual({
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      duration_ms: expect.any(Number),
+      ok: false,
+      reason: expect.stringMatching(/\w+/),
+    });
+    await httpServer(place, "here");
+    await nodesStatus(cloud, config, 1, 0);
+    const full = await until(
+      async () => {
+        const list = await probes(node);
+        return list.length === 50 && list[0].time !== first.time && list;
+      },
+      { what: "50 probes and one forgotten" },
+    );
+    const times = full.map((probe: Json) => probe.time);
+    expect(times).toEqual([...times].sort());
+    expect(full.at(-1)).toMatchObject({ ok: true });
+    expect((await cloud.api.get("/_backlot/nodes/999/probes")).status).toBe(404);
+    expect((await send(cloud.url, "GET", `/_backlot/nodes/${node.id}/probes`, {})).status).toBe(401);
+  });
+});
