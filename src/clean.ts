@@ -28,7 +28,9 @@ const removal = async (whats: readonly string[], dryRun: boolean, remove: () => 
 
 const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
   const { engineAnswers } = await import("./runtime/docker/engine.js");
-  if (!("version" in (await engineAnswers()))) return [];
+  const answer = await engineAnswers();
+  // Without an engine nothing of ours can be on one; with one that does not answer nobody knows.
+  if ("reason" in answer) return answer.absent ? [] : [{ what: "what may be on the Docker engine", removed: false, reason: answer.reason }];
   const { ownedThings, removeOwned } = await import("./runtime/docker/orphans.js");
   const left: Leftover[] = [];
   for (const things of await ownedThings()) {

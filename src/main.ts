@@ -20,7 +20,7 @@ import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
-import { type Cloud, type CloudStore, type Kinds, kinds, schemaVersion } from "./resources/cloud.js";
+import { type Cloud, type CloudStore, type Kinds, kinds, observed, schemaVersion } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
 import { limits } from "./resources/limits.js";
 import { admitStartToken, freshToken, tokenHash } from "./resources/tokens/token.js";
@@ -69,6 +69,7 @@ const openMachinesRoom = async (
   store: CloudStore,
   log: Logger,
   hooks: Hooks,
+  closers: Closers,
 ): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice; occupied: string[] }> => {
   const stored = storedChoice(store);
   const kind = await runtimeKind(config.runtime, stored, store.list("instance").length > 0);
@@ -79,7 +80,8 @@ const openMachinesRoom = async (
       `This state holds private addresses outside ${config.privatePool}, such as ${foreign[0]}; start with the --private-pool it was made with, or choose another folder with --state.`,
     );
   }
-  const opened = await openRuntime(kind, stored?.runtime === kind ? stored : undefined, {
+  const isPoolUsed = store.list("address").some((row) => row.public);
+  const opened = await openRuntime(kind, stored?.runtime === kind ? stored : undefined, isPoolUsed, {
     owner: store.owner,
     stateFolder: config.state,
     privatePool: config.privatePool,
@@ -91,6 +93,7 @@ const openMachinesRoom = async (
     },
     onProblem: (reason) => log.warn(reason),
   });
+  closers.add(() => opened.driver.close());
   await keepChoice(store, opened.choice);
   return opened;
 };
@@ -101,6 +104,7 @@ const stopMachines = async (cloud: Cloud, driver: RuntimeDriver, log: Logger): P
   const stopping = running.map(async ({ instance }) => {
     const row = cloud.store.get("instance", instance);
     if (row) await driver.ensure({ ...machineSpec(cloud, row), running: false });
+    else await driver.remove(instance);
   });
   for (const result of await Promise.allSettled(stopping))
     if (result.status === "rejected") log.error({ err: result.reason }, "a machine could not be stopped");
@@ -132,6 +136,7 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
       endpoint: (main && driver.dial(main.address, 80)) ?? null,
       substitutedImage: machine?.substitutedImage ?? null,
       script: machine?.script ?? null,
+      problem: observed(cloud.store, "instance", id)?.problem ?? null,
       bootLog: await driver.log(id),
     };
   },
@@ -168,6 +173,9 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
   return health;
 };
 
+/** How often the addresses that others use on this machine are looked at, in real ms. */
+const lookAroundMs = 15_000;
+
 /** Opens every room in order; whatever fails, what was opened is closed again in reverse. */
 export const openCloud = async (config: Config, hooks: Hooks = {}): Promise<Running> => {
   const closers = new Closers();
@@ -187,8 +195,19 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
 
   const store = await openStore<Kinds>({ folder: config.state, kinds, schemaVersion, migrations: {}, onProblem });
   closers.add(() => store.close());
-  const { driver, choice, occupied } = await openMachinesRoom(config, store, log, hooks);
-  closers.add(() => driver.close());
+  const server = await openServer(config.host, config.port);
+  closers.add(() => server.close());
+  const { driver, choice, occupied } = await openMachinesRoom(config, store, log, hooks, closers);
+  let others = occupied;
+  const looking = setInterval(() => {
+    driver.occupied().then(
+      (taken) => {
+        others = taken.map(({ cidr }) => cidr);
+      },
+      (error) => log.warn({ reason: reasonOf(error) }, "the networks of this machine could not be looked at"),
+    );
+  }, lookAroundMs);
+  closers.add(() => clearInterval(looking));
 
   const controlToken = freshToken();
   const cloud: Cloud = {
@@ -199,7 +218,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     settings: {
       privatePool: config.privatePool,
       publicPool: choice.publicPool,
-      occupied,
+      occupied: () => others,
       balancerAddresses: config.balancerAddresses,
       certificates: config.certificates,
     },
@@ -244,7 +263,8 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     { routes: [...routes, describe], context: cloud } as never,
     { routes: backlotRoutes, context: operator } as never,
   ];
-  const server = await openServer(createApp(cloud, log, config.host, mounts), config.host, config.port);
+  server.serve(createApp(cloud, log, config.host, mounts));
+  // Once more, on top: the API closes before what it serves.
   closers.add(() => server.close());
 
   const path = join(config.state, runningFile);

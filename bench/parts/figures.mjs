@@ -1,6 +1,6 @@
 // Numbers and the one table. A row: { what, values (ms) | figure, budget, baseline?, note? }.
 
-export const quantile = (values, share) => values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) * share)];
+const quantile = (values, share) => values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) * share)];
 export const median = (values) => quantile(values, 0.5);
 
 /** Milliseconds that `act` takes. */

@@ -7,6 +7,8 @@ export interface ApiServer {
   /** `http://127.0.0.1:4747` */
   url: string;
   port: number;
+  /** From now on `listener` answers. */
+  serve(listener: RequestListener): void;
   /** Stops accepting, ends idle connections, gives requests under way a bound, and waits until the port is free. */
   close(): Promise<void>;
 }
@@ -46,15 +48,27 @@ const listen = (server: Server, port: number, host: string): Promise<AddressInfo
     });
   });
 
-/** Opens the API's port. `host` and `port` as configured; port 0 picks a free one. */
-export const openServer = async (listener: RequestListener, host: string, port: number): Promise<ApiServer> => {
+/**
+ * Takes the API's port. `host` and `port` as configured; port 0 picks a free one. Until `serve` is called every request is answered 503:
+ * the port is taken before anything else is touched, so that a start that cannot have it changes nothing.
+ */
+export const openServer = async (host: string, port: number): Promise<ApiServer> => {
+  let serving: RequestListener = (_request, response) => {
+    response
+      .writeHead(503, { "Content-Type": "application/json", "Retry-After": "1" })
+      .end(JSON.stringify(errorBody([{ reason: "Backlot is starting." }])));
+  };
   const server = createServer(
     { requireHostHeader: false, connectionsCheckingInterval: 1_000, headersTimeout: 15_000, requestTimeout: 60_000 },
-    listener,
+    (request, response) => serving(request, response),
   );
   server.on("clientError", onClientError);
   // Without these two Node closes a CONNECT unanswered, and answers an unknown Expect (RFC 9110 section 10.1.1) without a body.
-  server.on("connect", (_request, socket) => socket.end(rawAnswer(405, "Method Not Allowed", "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS\r\n")));
+  server.on("connect", (_request, socket) => {
+    // Node hands the socket over without a listener of its own, and forgets it: an error here would end the process, an idle client the stop.
+    socket.on("error", () => {});
+    socket.end(rawAnswer(405, "Method Not Allowed", "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS\r\n"), () => socket.destroy());
+  });
   server.on(
     "checkExpectation",
     (_request, response: ServerResponse) => void response.socket?.end(rawAnswer(417, "Only 100-continue is understood as an expectation.")),
@@ -67,17 +81,23 @@ export const openServer = async (listener: RequestListener, host: string, port: 
     if (error.code === "EACCES") throw cannotStart(`The port ${who} needs privileges this user lacks; choose one above 1023 with --port.`, error);
     throw cannotStart(`Cannot listen on ${who}: ${reasonOf(error)}; choose another with --host and --port.`, error);
   });
+  let closing: Promise<void> | undefined;
   return {
     url: `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`,
     port: address.port,
-    close: () =>
-      new Promise((resolve) => {
+    serve: (listener) => {
+      serving = listener;
+    },
+    close: () => {
+      closing ??= new Promise((resolve) => {
         const cut = setTimeout(() => server.closeAllConnections(), graceMs);
         server.close(() => {
           clearTimeout(cut);
           resolve();
         });
         server.closeIdleConnections();
-      }),
+      });
+      return closing;
+    },
   };
 };

@@ -2,6 +2,8 @@
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   now(): number;
+  /** Milliseconds that only ever grow, whatever happens to the system's clock; for measuring spans. */
+  monotonic(): number;
   /** Resolves after `ms` real milliseconds; rejects with the signal's reason when it is aborted first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** Real milliseconds that `ms` simulated ones take (`--speed`, DESIGN section 3 "Time"). */
@@ -10,6 +12,7 @@ export interface Clock {
 
 export const realClock = (speed: number): Clock => ({
   now: () => Date.now(),
+  monotonic: () => performance.now(),
   simulated: (ms) => ms / speed,
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {

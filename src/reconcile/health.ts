@@ -95,7 +95,12 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     const urgent = hinted.delete(id);
     const atMs = clock.now();
     const [result, final] = await measure(row, config, signal);
-    if (signal.aborted || !store.get("node", id)) return undefined;
+    if (signal.aborted) return undefined;
+    // What was measured is not what the rows say any more: measure that.
+    if (store.get("node", id) !== row || store.get("config", row.configId) !== config) {
+      hinted.add(id);
+      return 0;
+    }
     remember(id, atMs, result);
     const failed = result.ok ? 0 : (failures.get(id) ?? 0) + 1;
     failures.set(id, failed);
@@ -126,7 +131,16 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     loop.poke(id);
   };
   const watching = store.watch((kind, id) => {
-    if (kind === "node" && !sameNode(id)) hint(id);
+    if (kind === "node") {
+      const before = knownNodes.get(id);
+      if (sameNode(id)) return;
+      // Another address is another server: nothing that was measured speaks for it.
+      if (before && before.address !== store.get("node", id)?.address) {
+        failures.delete(id);
+        observe(store, "node", id, { status: "Unknown" });
+      }
+      hint(id);
+    }
     if (kind === "config" && !sameConfig(id)) for (const row of nodesOf(store, id)) hint(row.id);
     if (kind === "instance") {
       const nodes = indexBy(store.list("node"), hostOf);

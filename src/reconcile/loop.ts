@@ -19,6 +19,8 @@ interface LoopOptions {
 
 const firstPauseMs = 250;
 const longestPauseMs = 30_000;
+/** Node fires a timer at once that is longer than this. */
+const longestTimerMs = 2 ** 31 - 1;
 
 interface KeyState {
   running: boolean;
@@ -76,7 +78,7 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
 
   const arm = (key: number, state: KeyState): void => {
     clearTimeout(state.timer);
-    const waitMs = Math.max(0, (state.dueMs ?? 0) - clock.now());
+    const waitMs = Math.min(longestTimerMs, Math.max(0, (state.dueMs ?? 0) - clock.monotonic()));
     state.timer = setTimeout(() => {
       state.timer = undefined;
       state.dueMs = undefined;
@@ -93,7 +95,7 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
       state = { running: false, queued: false, dueMs: undefined, timer: undefined, failures: 0 };
       keys.set(key, state);
     }
-    const dueMs = clock.now() + afterMs;
+    const dueMs = clock.monotonic() + afterMs;
     if (state.queued || (state.dueMs !== undefined && state.dueMs <= dueMs)) return;
     state.dueMs = dueMs;
     if (!state.running) arm(key, state);

@@ -1,10 +1,10 @@
 import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
-import { addressesOf } from "../resources/addresses/address.js";
-import { type Cloud, observe, type Tx } from "../resources/cloud.js";
+import { addressesOf, releaseSlice } from "../resources/addresses/address.js";
+import { type Cloud, observe, observed, type Tx } from "../resources/cloud.js";
 import { moveEvent, recordEvent } from "../resources/events/event.js";
 import { type InstanceRow, instanceEntity, type Job } from "../resources/instances/instance.js";
-import type { Machine, RuntimeDriver } from "../runtime/driver.js";
+import type { Machine, MachineSpec, RuntimeDriver } from "../runtime/driver.js";
 import { type Loop, openLoop } from "./loop.js";
 import { machineSpec } from "./machine-spec.js";
 import { sharedListing } from "./shared-listing.js";
@@ -49,12 +49,17 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       tx.update("instance", row.id, { job: null });
     });
 
-  /** A verb that failed is over: the reason is in its event and the instance is offline; whoever asked decides what next (contract 9.3). */
-  const failJob = (row: InstanceRow, job: Job, error: unknown) =>
-    endJob(row, job, (tx) => {
+  /**
+   * A verb that failed is over: the reason is in its event and the instance goes offline; whoever asked decides what next (contract 9.3).
+   * Nobody asked for the watchdog's, so the instance is still wanted on, and the watchdog waits again.
+   */
+  const failJob = async (row: InstanceRow, job: Job, error: unknown): Promise<void> => {
+    if (job.verb === "watchdog") diedAt.set(row.id, clock.now());
+    await endJob(row, job, (tx) => {
       moveEvent(tx, cloud, job.eventId, "failed", reasonOf(error));
-      tx.update("instance", row.id, { job: null, power: "off" });
+      tx.update("instance", row.id, { job: null, ...(job.verb === "watchdog" ? {} : { power: "off" as const }) });
     });
+  };
 
   const see = (row: InstanceRow, machine: Machine | undefined, problem: string | null = null): void =>
     observe(store, "instance", row.id, { running: machine?.running ?? false, boots: machine?.boots ?? 0, problem });
@@ -63,9 +68,16 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
     // Told first, so that balancers stop sending to it before it is gone.
     see(row, undefined);
-    await driver.remove(row.id);
+    try {
+      await driver.remove(row.id);
+    } catch (error) {
+      // It is tried again; meanwhile its event says why the instance is still there.
+      await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started", reasonOf(error)));
+      throw error;
+    }
     await store.commit((tx) => {
       for (const address of addressesOf(tx, row.id)) tx.remove("address", address.id);
+      releaseSlice(tx, row.region);
       tx.remove("instance", row.id);
       moveEvent(tx, cloud, job.eventId, "finished");
     });
@@ -90,11 +102,13 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     moved.delete(row.id);
     try {
       const machine = await driver.ensure(machineSpec(cloud, row), signal);
-      see(row, machine);
+      // Deleted meanwhile: what is being taken away must not look like something that runs.
+      if (store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
       await finishJob(row, job, machine.substitutedImage && `${row.image} cannot be had here; ${machine.substitutedImage} was booted instead.`);
     } catch (error) {
       if (signal.aborted) throw error;
-      see(row, undefined, reasonOf(error));
+      const machines = await listing.fresh().catch(() => undefined);
+      see(row, machines?.get(row.id), reasonOf(error));
       await failJob(row, job, error);
     }
   };
@@ -149,9 +163,21 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     });
   };
 
+  /** A failure is tried again, so what made it due must not be forgotten. */
+  const ensureAgain = async (id: number, spec: MachineSpec, signal: AbortSignal): Promise<void> => {
+    try {
+      await driver.ensure(spec, signal);
+    } catch (error) {
+      moved.add(id);
+      throw error;
+    }
+  };
+
   const keep = async (row: InstanceRow, signal: AbortSignal): Promise<number | undefined> => {
-    const spec = machineSpec(cloud, row);
     const machine = (await listing.fresh()).get(row.id);
+    if (store.get("instance", row.id) !== row) return 0;
+    // Made after the wait, so that it knows every address there is.
+    const spec = machineSpec(cloud, row);
     if (row.power === "off") {
       startup.delete(row.id);
       if (machine?.running) await driver.ensure(spec, signal);
@@ -162,7 +188,8 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     diedAt.delete(row.id);
     see(row, machine);
     // Addresses may have come or gone. Not on every look: a machine that dies at this moment is the watchdog's, and ensure would start it.
-    if (startup.delete(row.id) || moved.delete(row.id)) await driver.ensure(spec, signal);
+    const isDue = [startup.delete(row.id), moved.delete(row.id)].includes(true);
+    if (isDue) await ensureAgain(row.id, spec, signal);
     await tellScript(row, machine);
     return undefined;
   };
@@ -172,6 +199,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     if (!row) {
       await driver.remove(id);
       diedAt.delete(id);
+      moved.delete(id);
       observe(store, "instance", id, undefined);
       return undefined;
     }
@@ -181,7 +209,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     return undefined;
   };
 
-  const loop: Loop = openLoop({ reconcile, clock, onFailure, concurrency: 8 });
+  const loop: Loop = openLoop({ reconcile, clock, onFailure, concurrency: 64 });
   const watching = store.watch((kind, id) => {
     if (kind === "instance") loop.poke(id);
     if (kind === "address") {
@@ -193,12 +221,20 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   });
   const hints = driver.watch((instance) => loop.poke(instance));
 
+  /** Nothing to do for this one, as far as a listing shows: looking closer costs engine calls, for every machine there is. */
+  const isSettled = (row: InstanceRow, machine: Machine | undefined): boolean => {
+    if (row.job || startup.has(row.id) || moved.has(row.id)) return false;
+    const seen = observed(store, "instance", row.id);
+    const running = row.power === "on";
+    if ((machine?.running ?? false) !== running || (seen?.running ?? false) !== running) return false;
+    if (!machine || !running) return true;
+    const isUntold = typeof machine.script?.exitCode === "number" && !row.scriptReported;
+    return machine.boots === row.boots && machine.fingerprint === machineSpec(cloud, row).fingerprint && !isUntold;
+  };
+
   const resync = async (): Promise<void> => {
     const machines = await listing.fresh();
-    for (const row of store.list("instance")) {
-      const machine = machines.get(row.id);
-      if (row.power === "on" || row.job || machine) loop.poke(row.id);
-    }
+    for (const row of store.list("instance")) if (!isSettled(row, machines.get(row.id))) loop.poke(row.id);
     for (const id of machines.keys()) if (!store.get("instance", id)) loop.poke(id);
   };
   const timer = setInterval(() => void resync().catch((error) => onFailure(0, error)), resyncMs);

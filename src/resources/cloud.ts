@@ -58,8 +58,8 @@ export interface Cloud {
   settings: {
     privatePool: string;
     publicPool: string;
-    /** CIDRs that others used on this machine when this start was made. */
-    occupied: readonly string[];
+    /** CIDRs that others use on this machine, as last looked at. */
+    occupied(): readonly string[];
     balancerAddresses: string;
     certificates: "strict" | "lenient";
   };

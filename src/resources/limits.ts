@@ -12,6 +12,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   },
   { subject: "balancer: udp", real: false, note: "Validated and stored; nothing listens. The config's `listener` says so." },
   { subject: "balancer: algorithm ring_hash, stickiness session and source_ip", real: false, note: "For udp; stored only." },
+  {
+    subject: "balancer: check_passive",
+    real: false,
+    note: "A real request that fails makes the node be probed at once; by itself it takes no node out.",
+  },
   { subject: "balancer: proxy_protocol", real: false, note: "Validated and stored; no PROXY header is sent." },
   { subject: "balancer: client_conn_throttle, client_udp_sess_throttle", real: false, note: "Validated and stored; nothing is throttled." },
   { subject: "balancer: transfer, stats", real: false, note: "`transfer` reads null; there is no stats endpoint." },

@@ -65,16 +65,35 @@ const pieceFor = (owner: string, taken: ReadonlyArray<{ cidr: string; owner: str
   );
 };
 
-/** Opens the runtime of a kind with a public pool of its own. `occupied` is what others use on this machine: it is to be kept clear of. */
+/** The pool a state was given, unless somebody took it while the state gave out none of it. */
+const keptPool = (stored: RuntimeChoice | undefined, taken: ReadonlyArray<{ cidr: string }>, isUsed: boolean): string | undefined => {
+  const pool = stored && parseCidr(stored.publicPool);
+  if (!pool) return undefined;
+  const isTaken = taken.some(({ cidr }) => {
+    const range = parseCidr(cidr);
+    return range !== undefined && overlaps(range, pool);
+  });
+  return isTaken && !isUsed ? undefined : stored?.publicPool;
+};
+
+/**
+ * Opens the runtime of a kind with a public pool of its own. `occupied` is what others use on this machine: it is to be kept clear of.
+ * `isPoolUsed`: the state has given out addresses of its public pool, so it cannot have another.
+ */
 export const openRuntime = async (
   kind: "docker" | "process",
   stored: RuntimeChoice | undefined,
+  isPoolUsed: boolean,
   options: RuntimeOptions,
 ): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice; occupied: string[] }> => {
   const asking = await openDriver(kind, stored?.publicPool ?? formatCidr(slice(publicRange, publicPrefix, 0)), options);
-  const taken = await asking.occupied();
+  const taken = await asking.occupied().catch(async (error) => {
+    await asking.close();
+    throw error;
+  });
   const occupied = taken.map(({ cidr }) => cidr);
-  if (stored) return { driver: asking, choice: { runtime: kind, publicPool: stored.publicPool }, occupied };
+  const kept = keptPool(stored, taken, isPoolUsed);
+  if (kept !== undefined) return { driver: asking, choice: { runtime: kind, publicPool: kept }, occupied };
   await asking.close();
   const publicPool = pieceFor(options.owner, taken);
   return { driver: await openDriver(kind, publicPool, options), choice: { runtime: kind, publicPool }, occupied };

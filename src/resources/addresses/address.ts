@@ -64,7 +64,7 @@ const regionSlice = (tx: Tx, { settings }: Pick<Cloud, "settings">, region: stri
   const rows = tx.list("slice");
   const own = rows.find((row) => row.region === region);
   if (own) return sliceOf(settings.privatePool, own);
-  const others = settings.occupied.flatMap((cidr) => parseCidr(cidr) ?? []);
+  const others = settings.occupied().flatMap((cidr) => parseCidr(cidr) ?? []);
   for (let index = 0; index < 2 ** slicePrefixBits; index += 1) {
     const piece = pieceOf(settings.privatePool, index);
     if (rows.some((row) => row.index === index) || others.some((range) => overlaps(range, piece))) continue;
@@ -75,6 +75,13 @@ const regionSlice = (tx: Tx, { settings }: Pick<Cloud, "settings">, region: stri
       reason: `Other networks of this machine use all of ${settings.privatePool}; start with another --private-pool, or remove one (backlot clean removes what nobody owns).`,
     },
   ]);
+};
+
+/** Gives a region's piece back when no private address of it is left, so that a clash with a later network can be got rid of. */
+export const releaseSlice = (tx: Tx, region: string): void => {
+  if (tx.list("address").some((row) => !row.public && row.region === region)) return;
+  const row = tx.list("slice").find((entry) => entry.region === region);
+  if (row) tx.remove("slice", row.id);
 };
 
 /** Gives an instance one more address. The caller checks the rules first. */

@@ -1,6 +1,5 @@
-import { z } from "zod";
 import { Fault, notFound, type Problem } from "../../kernel/fault.js";
-import { createSchema, customSchema, filterableNames } from "../../kernel/field.js";
+import { createSchema, filterableNames } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
 import type { Cloud } from "../cloud.js";
 import { isDeleting, requireInstance } from "../instances/instance.js";
@@ -10,7 +9,7 @@ import { addAddress, typeProblems } from "./rules.js";
 
 const noInstance: Problem = { reason: "No active instance has this id.", field: "cloudId" };
 const createBody = createSchema(addressFields);
-const ofInstanceBody = customSchema(z.object({ type: addressFields.type.schema, public: addressFields.public.schema }));
+const ofInstanceBody = createSchema({ type: addressFields.type, public: addressFields.public });
 
 export const addressRoutes = [
   route<Cloud, undefined>({
@@ -91,6 +90,7 @@ export const addressRoutes = [
     body: ofInstanceBody,
     answers: "one",
     shows: "Address",
+    rules: ({ body }: { body: { type?: string } }) => (body.type === undefined ? [] : typeProblems(body.type)),
     run: ({
       cloud,
       params,

@@ -10,6 +10,8 @@ export interface Entity {
   id: number | string;
   label: string;
   parentId?: number;
+  /** The config of a node, for the url. */
+  configId?: number;
 }
 
 export type EventStatus = "scheduled" | "started" | "finished" | "failed" | "notification";
@@ -76,7 +78,7 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   instance: ({ id }) => `/v4/cloud/instances/${id}`,
   balancer: ({ id }) => `/v4/balancers/${id}`,
   config: ({ id, parentId }) => `/v4/balancers/${parentId}/configs/${id}`,
-  node: ({ id, parentId }) => `/v4/balancers/${parentId}/configs/${id}`,
+  node: ({ id, parentId, configId }) => `/v4/balancers/${parentId}/configs/${configId}/nodes/${id}`,
   ipaddress: ({ id }) => `/v4/networking/ips/${id}`,
   image: ({ id }) => `/v4/images/${id}`,
   token: ({ id }) => `/v4/profile/tokens/${id}`,

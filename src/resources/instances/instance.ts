@@ -68,7 +68,8 @@ export const instanceStatus = (row: InstanceRow, seen: ObservedInstance | undefi
     };
     return words[row.job.verb];
   }
-  return row.power === "on" && seen?.running === true ? "running" : "offline";
+  if (seen?.running !== true) return "offline";
+  return row.power === "on" ? "running" : "shutting_down";
 };
 
 export const isDeleting = (row: InstanceRow): boolean => row.job?.verb === "delete";

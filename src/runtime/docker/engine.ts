@@ -63,9 +63,9 @@ export const tolerating = async (statuses: readonly number[], call: () => Promis
 };
 
 /**
- * Whether an engine answers, within 1.5 s, for the choice of a runtime. `reason` is a sentence with cause and remedy.
+ * Whether an engine answers, within 1.5 s, for the choice of a runtime. `reason` is a sentence with cause and remedy; `absent` when there is not even a socket.
  */
-export const engineAnswers = async (connection?: EngineConnection): Promise<{ version: string } | { reason: string }> => {
+export const engineAnswers = async (connection?: EngineConnection): Promise<{ version: string } | { reason: string; absent: boolean }> => {
   try {
     const docker = new Docker(connection);
     // The typings know no `abortSignal` on these two; dockerode 5 does (lib/docker.js).
@@ -76,7 +76,7 @@ export const engineAnswers = async (connection?: EngineConnection): Promise<{ ve
     const code = (error as NodeJS.ErrnoException | null)?.code;
     const name = (error as Error | null)?.name;
     if (name === "AbortError" || name === "TimeoutError" || code === "ABORT_ERR")
-      return { reason: `The Docker engine's socket is there, but nothing answered within ${answerWithinMs} ms. Restart the engine.` };
-    return { reason: engineFault("tell its version", error).message };
+      return { reason: `The Docker engine's socket is there, but nothing answered within ${answerWithinMs} ms. Restart the engine.`, absent: false };
+    return { reason: engineFault("tell its version", error).message, absent: code === "ENOENT" };
   }
 };

@@ -36,6 +36,16 @@ export const processCapabilities = (allowHostScripts: boolean): RuntimeCapabilit
     { subject: "root password and SSH", real: false, note: "There is no login: root_pass and authorized_keys are taken and not used." },
     { subject: "memory and CPU limits", real: false, note: "Types do not limit what the processes use." },
     { subject: "process isolation", real: false, note: "Machines see and can signal each other's processes and the host's." },
+    {
+      subject: "an address is the instance's alone",
+      real: false,
+      note: "A server of this host that listens on all addresses (0.0.0.0) also answers on an instance's, and makes its node up.",
+    },
+    {
+      subject: "an address added to a running machine",
+      real: true,
+      note: "Reachable at once for servers on all addresses; services are told of it (BACKLOT_BIND_ADDRESSES) at their next start.",
+    },
     { subject: "traffic filtering", real: false, note: "Every process of this host can connect to every address." },
     {
       subject: "ports below 1024",

@@ -113,7 +113,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     const folder = folderOf(spec.instance);
     await writeBoots(folder, spec.boots);
     await rotateLog(folder);
-    const child = await startSupervisor(spec.instance, folder, machineEnvironment(spec, { owner, stateFolder, folder, bindAddresses }));
+    const environment = machineEnvironment(spec, { owner, stateFolder, folder, bindAddresses });
+    const child = await startSupervisor(spec.instance, folder, environment).catch(async (error) => {
+      // What it had begun must not go on behind a machine that is said to be off.
+      await stop(spec.instance);
+      throw error;
+    });
     deathWatch.started(spec.instance, child);
   };
 
