@@ -216,6 +216,7 @@ describe("our own endpoints", () => {
       endpoint: { host: expect.stringMatching(/^127\.18\./), port: 80 },
       substituted_image: null,
       script: null,
+      problem: null,
       boot_log: "",
     });
     expect((await cloud.api.get("/_backlot/instances/999")).status).toBe(404);

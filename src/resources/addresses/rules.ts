@@ -25,7 +25,8 @@ export const addAddress = (
   username: string | undefined,
 ): AddressRow => {
   if (isDeleting(instance)) throw invalid("The instance is being deleted.");
-  const problems = [...typeProblems(wanted.type), ...countProblems(addressesOf(tx, instance.id), wanted.public)];
+  const ofType = typeProblems(wanted.type);
+  const problems = ofType.length > 0 ? ofType : countProblems(addressesOf(tx, instance.id), wanted.public);
   if (problems.length > 0) throw new Fault("invalid", problems);
   const row = allocateAddress(tx, cloud, instance, wanted.public);
   recordEvent(tx, cloud, { action: "instance_addip", entity: instanceEntity(instance), username: username ?? null, message: row.address });
