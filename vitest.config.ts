@@ -17,7 +17,16 @@ export default defineConfig({
     projects: [
       { test: { ...shared, name: "fast", sequence: { groupOrder: 0 }, include: ["test/{unit,contract,api,balancer}/**/*.test.ts"] } },
       // Engine and whole-program tests share the machine's ports and networks, so they take turns, one project after the other.
-      { test: { ...shared, name: "docker", sequence: { groupOrder: 1 }, include: ["test/docker/**/*.test.ts"], fileParallelism: false } },
+      {
+        test: {
+          ...shared,
+          name: "docker",
+          globalSetup: "test/support/engine-notice.ts",
+          sequence: { groupOrder: 1 },
+          include: ["test/docker/**/*.test.ts"],
+          fileParallelism: false,
+        },
+      },
       { test: { ...shared, name: "e2e", sequence: { groupOrder: 2 }, include: ["test/e2e/**/*.test.ts"], fileParallelism: false } },
     ],
   },

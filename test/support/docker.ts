@@ -9,11 +9,8 @@ import type { MachineSpec, RuntimeDriver } from "#backlot/runtime/driver.js";
 
 const required = process.env.BACKLOT_REQUIRE_DOCKER === "1";
 const engine = await engineAnswers();
-if ("reason" in engine && !required) {
-  console.warn(`SKIPPED: the Docker suites. ${engine.reason} Run \`sudo docker/ensure-engine.sh && docker/ensure-guest.sh\`, then the tests again.`);
-}
 
-/** A suite that needs an engine: skipped out loud without one, run (and so failed) all the same with BACKLOT_REQUIRE_DOCKER=1. */
+/** A suite that needs an engine: skipped without one (engine-notice.ts says so, once), run (and so failed) all the same with BACKLOT_REQUIRE_DOCKER=1. */
 export const describeDocker = (name: string, body: () => void): void => {
   describe.runIf(required || !("reason" in engine))(name, body);
 };

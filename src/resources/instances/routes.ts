@@ -9,7 +9,7 @@ import type { Cloud, Tx } from "../cloud.js";
 import { moveEvent, recordEvent } from "../events/event.js";
 import { instanceFields } from "./fields.js";
 import { type Alerts, type InstanceRow, instanceEntity, instanceView, isDeleting, type Job, requireInstance } from "./instance.js";
-import { createProblems, type InstanceCreate, labelProblems, refuse, requireLegal, scriptAnswers } from "./rules.js";
+import { createProblems, defaultLabel, type InstanceCreate, labelProblems, refuse, requireLegal, scriptAnswers } from "./rules.js";
 
 /** Contract 9.1: 90 percent a CPU, 10 Mbit/s, 80 percent, 10,000 operations a second. */
 const defaultAlerts = (vcpus: number): Alerts => ({ cpu: 90 * vcpus, networkIn: 10, networkOut: 10, transferQuota: 80, io: 10_000 });
@@ -62,7 +62,7 @@ const createInstance = (tx: Tx, cloud: Cloud, body: InstanceCreate, rootPassHash
     alerts: { ...defaultAlerts(vcpus), ...definedOf(body.alerts) },
     hostUuid: randomBytes(20).toString("hex"),
   });
-  const named = body.label === undefined ? tx.update("instance", inserted.id, { label: `instance${inserted.id}` }) : inserted;
+  const named = body.label === undefined ? tx.update("instance", inserted.id, { label: defaultLabel(tx, inserted.id) }) : inserted;
   const row = tx.update("instance", named.id, { job: startJob(tx, cloud, named, "create", username) });
   allocateAddress(tx, cloud, row, true);
   if (body.privateIp) addAddress(tx, cloud, row, { type: "ipv4", public: false }, username);

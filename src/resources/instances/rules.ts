@@ -11,6 +11,14 @@ export type InstanceCreate = CreateBody<typeof instanceFields>;
 const labelTaken = (tx: Pick<Tx, "list">, label: string, except: number | null): boolean =>
   tx.list("instance").some((row) => row.label === label && row.id !== except);
 
+/** `instance` and the id (contract 9.1), with a number behind it when somebody chose just that. */
+export const defaultLabel = (tx: Pick<Tx, "list">, id: number): string => {
+  for (let count = 1; ; count += 1) {
+    const label = count === 1 ? `instance${id}` : `instance${id}-${count}`;
+    if (!labelTaken(tx, label, id)) return label;
+  }
+};
+
 export const labelProblems = (tx: Pick<Tx, "list">, label: string | undefined, except: number | null): Problem[] =>
   label !== undefined && labelTaken(tx, label, except) ? [{ reason: "Another instance has it; it must be unique.", field: "label" }] : [];
 
