@@ -249,7 +249,8 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const operator = operatorOf(cloud, driver, health, startedMs, config.state, () =>
     setImmediate(() => void close().catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
   );
-  const document = openApiDocument(routes as readonly Route<never>[], shapes, version);
+  /** Made at the first request for it: a start would pay 25 ms, and few ask. */
+  let document: object | undefined;
   const describe: Route<Cloud> = {
     method: "GET",
     path: "/v4/openapi.json",
@@ -257,7 +258,10 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     summary: "This document.",
     answers: "one",
     verbatimAnswer: true,
-    run: () => document,
+    run: () => {
+      document ??= openApiDocument(routes as readonly Route<never>[], shapes, version);
+      return document;
+    },
   };
   const mounts: Mounted<never>[] = [
     { routes: [...routes, describe], context: cloud } as never,

@@ -24,6 +24,7 @@ import { defaultImageMap, guestImages } from "./guest-image.js";
 import type { ImageMap } from "./images.js";
 import { containerName, labels } from "./labels.js";
 import { engineNetworks } from "./networks.js";
+import { settledGuests } from "./settled-guests.js";
 import { turns } from "./turns.js";
 
 export interface DockerDriverOptions {
@@ -67,6 +68,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   });
   const { NCPU: engineCpus } = (await asking("describe itself", () => docker.info())) as { NCPU: number };
   const inTurn = turns<number>();
+  const guests = settledGuests();
   const closers = new Closers();
 
   const seen = async (instance?: number): Promise<SeenContainer[]> => {
@@ -75,16 +77,6 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
   const handle = ({ id }: { id: string }) => docker.getContainer(id);
-
-  /** The engine's list lags behind its "die" event (it reads a copy); an inspection waits for the container itself. */
-  const current = async (container: SeenContainer): Promise<SeenContainer> => {
-    if (container.state !== "running") return container;
-    let state = "exited";
-    await tolerating([404], async () => {
-      state = (await handle(container).inspect()).State.Status;
-    });
-    return { ...container, state };
-  };
 
   const removeContainer = async (container: SeenContainer): Promise<void> => {
     await asking("remove a container", () =>
@@ -173,6 +165,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     if (step === "unpause") await box.unpause();
     if (step === "stop") return guestState(box);
     if (step === "none" || step === "unpause") return guest;
+    guests.forget(container.id);
     await putFiles(box, step === "first-start" ? firstFiles(spec) : startFiles(spec));
     await start(container, spec);
     return { ...guest, boots: spec.boots, extraAddresses: "" };
@@ -215,12 +208,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
 
     list: async () => {
       const containers = await seen();
+      guests.keepOnly(containers.map(({ id }) => id));
       const machines: Machine[] = [];
       for (let at = 0; at < containers.length; at += askedAtOnce) {
         const some = containers.slice(at, at + askedAtOnce);
-        const seenNow = await asking("read a container's state", () =>
-          Promise.all(some.map((one) => Promise.all([current(one), guestState(handle(one))]))),
-        );
+        const seenNow = await asking("read a container's state", () => Promise.all(some.map((one) => guests.look(handle(one), one))));
         machines.push(...seenNow.map(([one, guest]) => machineOf(one, guest)));
       }
       return machines;
