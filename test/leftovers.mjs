@@ -19,7 +19,9 @@ const ourProcesses = () =>
     .filter((name) => /^\d+$/.test(name))
     .filter((pid) => {
       try {
-        const ours = readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").some((entry) => entry.startsWith("BACKLOT_OWNER="));
+        const ours = readFileSync(`/proc/${pid}/environ`, "latin1")
+          .split("\0")
+          .some((entry) => entry.startsWith("BACKLOT_OWNER="));
         return ours && statSync(`/proc/${pid}`).ctimeMs >= sinceMs;
       } catch {
         return false;
