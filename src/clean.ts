@@ -35,7 +35,10 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
   const left: Leftover[] = [];
   for (const things of await ownedThings()) {
     if (!(await ownerless(things))) continue;
-    const whats = [...things.containers.map(({ name }) => `container ${name}`), ...things.networks.map(({ name }) => `network ${name}`)];
+    const whats = [
+      ...things.containers.map(({ name, running }) => `container ${name} (${running ? "running" : "stopped"}, state ${things.stateFolder})`),
+      ...things.networks.map(({ name }) => `network ${name} (state ${things.stateFolder})`),
+    ];
     left.push(...(await removal(whats, dryRun, () => removeOwned(things))));
   }
   return left;

@@ -18,7 +18,7 @@ const program = (version: string, finish: (code: number) => void): Command => {
     .description("A local cloud whose answers are true: instances that run, balancers that listen, health that is measured.")
     .version(version)
     .exitOverride()
-    .showHelpAfterError("(backlot --help lists what there is)");
+    .showHelpAfterError("(add --help to see what there is)");
 
   addSettingFlags(root.command("start").description("run it until Ctrl-C")).action(async (_options, command: Command) => {
     const config = settingsOf(command);

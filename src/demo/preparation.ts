@@ -58,7 +58,7 @@ export const preparation: readonly Step[] = [
     run: async (stage) => {
       const balancer = await stage.cloud.post<Balancer>("/v4/balancers", { region, label: "demo", client_conn_throttle: 0 });
       stage.facts.balancer = balancer;
-      return `${balancer.hostname} on ${balancer.ipv4}`;
+      return `${balancer.label} on ${balancer.ipv4}`;
     },
   },
   {

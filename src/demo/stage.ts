@@ -15,6 +15,7 @@ class Unproven extends Error {
 
 export interface Balancer {
   id: number;
+  label: string;
   hostname: string;
   ipv4: string;
 }

@@ -133,7 +133,7 @@ const article = (type: string): string => (/^[aeiou]/.test(type) ? `an ${type}` 
 const typeWords: Record<string, string> = {
   int: "integer",
   number: "number",
-  string: "text",
+  string: "string",
   boolean: "boolean",
   object: "object",
   array: "list",

@@ -1,7 +1,7 @@
 import type { BalancerPlane, ListenerSpec, NodeSpec } from "../balancer/plane.js";
 import type { Disposable } from "../kernel/closers.js";
 import { type Cloud, observe } from "../resources/cloud.js";
-import type { ConfigRow } from "../resources/configs/config.js";
+import { type ConfigRow, listenerMark } from "../resources/configs/config.js";
 import { nodeStatus, nodesOf } from "../resources/nodes/node.js";
 import { parseNodeAddress } from "../resources/nodes/rules.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
@@ -64,12 +64,8 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
     }
     const spec = listenerSpec(cloud, driver, row);
     const state = await plane.apply(keyOf(id), spec);
-    observe(
-      store,
-      "config",
-      id,
-      spec ? state : { status: "failed", reason: "Protocol udp is stored but not served yet; see /_backlot/capabilities." },
-    );
+    const unserved = { status: "failed" as const, reason: "Protocol udp is stored but not served yet; see /_backlot/capabilities." };
+    observe(store, "config", id, { ...(spec ? state : unserved), made: listenerMark(row) });
     return spec && state.status === "failed" ? retryMs : undefined;
   };
 

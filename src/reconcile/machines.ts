@@ -113,12 +113,12 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     }
   };
 
-  const startWatchdog = (row: InstanceRow, action: string): Promise<void> =>
+  const startWatchdog = (row: InstanceRow, action: string, message: string): Promise<void> =>
     store.commit((tx) => {
       const now = tx.get("instance", row.id);
       if (!now || now.job || now.power === "off") return;
       tx.update("instance", row.id, {
-        job: { verb: "watchdog", eventId: recordEvent(tx, cloud, { action, entity: instanceEntity(now), status: "scheduled" }) },
+        job: { verb: "watchdog", eventId: recordEvent(tx, cloud, { action, entity: instanceEntity(now), status: "scheduled", message }) },
       });
     });
 
@@ -133,13 +133,14 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   /** A machine that should run does not. At a start it is brought up at once, else the watchdog waits; without one it stays off. */
   const mend = async (row: InstanceRow, machine: Machine | undefined): Promise<number | undefined> => {
     see(row, machine && { ...machine, running: false });
-    if (startup.delete(row.id)) return void (await startWatchdog(row, "host_reboot"));
+    const message = machine ? "" : "The machine was gone, with its disk; it is made anew, and its deploy script runs again.";
+    if (startup.delete(row.id)) return void (await startWatchdog(row, "host_reboot", message));
     if (!row.watchdogEnabled) return void (await acceptDeath(row));
     const since = diedAt.get(row.id) ?? clock.now();
     diedAt.set(row.id, since);
     const waitMs = since + clock.simulated(watchdogMs) - clock.now();
     if (waitMs > 0) return waitMs;
-    await startWatchdog(row, "lassie_reboot");
+    await startWatchdog(row, "lassie_reboot", message);
     return undefined;
   };
 

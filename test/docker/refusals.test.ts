@@ -25,7 +25,7 @@ describe("without an engine", () => {
   it("says why none answers and what to do", async () => {
     const absent = { socketPath: join(folder, "absent.sock") };
     const answer = await engineAnswers(absent);
-    expect(answer).toEqual({ reason: expect.stringMatching(/does not answer .*absent\.sock.*ensure-engine\.sh/) });
+    expect(answer).toEqual({ reason: expect.stringMatching(/does not answer .*absent\.sock.*ensure-engine\.sh/), absent: true });
     const options = { owner: "nobody", stateFolder: folder, privatePool: "192.168.128.0/17", publicPool: "198.18.0.0/16", docker: absent };
     await expect(dockerDriver(options)).rejects.toMatchObject({
       name: "Fault",
@@ -39,7 +39,10 @@ describe("without an engine", () => {
     const mute = createServer((socket) => void sockets.add(socket));
     await listening(mute, join(folder, "mute.sock"));
     try {
-      expect(await engineAnswers({ socketPath: join(folder, "mute.sock") })).toEqual({ reason: expect.stringContaining("nothing answered") });
+      expect(await engineAnswers({ socketPath: join(folder, "mute.sock") })).toEqual({
+        reason: expect.stringContaining("nothing answered"),
+        absent: false,
+      });
     } finally {
       for (const socket of sockets) socket.destroy();
       await closed(mute);

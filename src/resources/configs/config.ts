@@ -33,8 +33,15 @@ export interface ConfigRow extends Row, ConfigSettings {
   sslFingerprint: string;
 }
 
-/** What the listeners loop saw last: where it really listens, or why it does not. */
-export type ObservedListener = { status: "open"; address: string; port: number } | { status: "failed"; reason: string } | { status: "closed" };
+/** What the listeners loop saw last: where it really listens, or why it does not; and what of the row that was made of. */
+export type ObservedListener = { made: string } & (
+  | { status: "open"; address: string; port: number }
+  | { status: "failed"; reason: string }
+  | { status: "closed" }
+);
+
+/** What of a config makes its listener another one. While it differs from what was made, the listener is pending. */
+export const listenerMark = (row: ConfigRow): string => JSON.stringify([row.port, row.protocol, row.sslFingerprint]);
 
 /** Contract 8.2: defaults are applied at creation only. */
 export const defaultSettings = (protocol: ConfigSettings["protocol"]): ConfigSettings => ({
@@ -75,10 +82,11 @@ export const configEntity = (row: ConfigRow): Entity => ({
   parentId: row.balancerId,
 });
 
-const listenerView = (store: CloudStore, id: number) => {
-  const state = observed(store, "config", id);
-  if (state?.status === "open") return { status: "open", address: state.address, port: state.port, reason: null };
-  if (state?.status === "failed") return { status: "failed", address: null, port: null, reason: state.reason };
+const listenerView = (store: CloudStore, row: ConfigRow) => {
+  const state = observed(store, "config", row.id);
+  if (state?.made !== listenerMark(row)) return { status: "pending", address: null, port: null, reason: null };
+  if (state.status === "open") return { status: "open", address: state.address, port: state.port, reason: null };
+  if (state.status === "failed") return { status: "failed", address: null, port: null, reason: state.reason };
   return { status: "pending", address: null, port: null, reason: null };
 };
 
@@ -89,5 +97,5 @@ export const configView = (store: CloudStore, row: ConfigRow, reader: Pick<Cloud
   sslKey: row.sslKey === null ? null : "<REDACTED>",
   udpSessionTimeout: 16,
   nodesStatus: nodesStatus(store, row.id, reader),
-  listener: listenerView(store, row.id),
+  listener: listenerView(store, row),
 });

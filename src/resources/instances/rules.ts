@@ -46,7 +46,8 @@ export const createProblems = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "catalog
   if (!types.some((entry) => entry.id === body.type)) problems.push({ reason: "No plan has this id; see /v4/cloud/types.", field: "type" });
   const image = body.image ?? null;
   if (image !== null && !images.some((entry) => entry.id === image)) problems.push({ reason: "Unknown id; see /v4/images.", field: "image" });
-  if (image !== null && body.rootPass === undefined && !body.authorizedKeys?.length) {
+  // Description 2.4; newer editions of the public API also take keys instead.
+  if (image !== null && body.rootPass === undefined) {
     problems.push({ reason: "Needed when an image is given.", field: "rootPass" });
   }
   if (image === null && body.booted === true) problems.push({ reason: "An instance without an image cannot boot.", field: "booted" });
