@@ -1,29 +1,42 @@
-// Fails when anything of ours is still there after everything was stopped: containers, networks, processes, temporary folders.
+// Fails when anything of ours that was made since the moment given (seconds since the epoch) is still there after everything was stopped:
+// containers, networks, processes, temporary folders. What was there before is somebody else's.
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
+import { join } from "node:path";
 
-const docker = (...words) => execFileSync("docker", words, { encoding: "utf8" }).trim().split("\n").filter(Boolean);
+const sinceMs = Number(process.argv[2] ?? 0) * 1000;
+const lines = (...words) => execFileSync("docker", words, { encoding: "utf8" }).trim().split("\n").filter(Boolean);
+const isNew = (text) => Date.parse(text) >= sinceMs;
+const made = (kind, ids) =>
+  ids
+    .map((id) => lines(kind, "inspect", "--format", "{{.Name}}\t{{.Created}}", id)[0].split("\t"))
+    .filter(([, created]) => isNew(created.replace(/^(\S+) (\S+) .*$/, "$1T$2Z")))
+    .map(([name]) => `${kind} ${name}`);
+
 const ourProcesses = () =>
   readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .filter((pid) => {
       try {
-        return readFileSync(`/proc/${pid}/environ`, "latin1")
-          .split("\0")
-          .some((entry) => entry.startsWith("BACKLOT_OWNER="));
+        const ours = readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").some((entry) => entry.startsWith("BACKLOT_OWNER="));
+        return ours && statSync(`/proc/${pid}`).ctimeMs >= sinceMs;
       } catch {
         return false;
       }
     });
 
+const ourFolders = () =>
+  readdirSync(tmpdir()).filter((name) => {
+    if (!/^backlot-/.test(name)) return false;
+    return statSync(join(tmpdir(), name)).birthtimeMs >= sinceMs;
+  });
+
 const left = [
-  ...docker("ps", "-a", "--filter", "label=io.backlot.owner", "--format", "container {{.Names}} {{.Status}}"),
-  ...docker("network", "ls", "--filter", "label=io.backlot.owner", "--format", "network {{.Name}}"),
+  ...made("container", lines("ps", "-aq", "--filter", "label=io.backlot.owner")),
+  ...made("network", lines("network", "ls", "-q", "--filter", "label=io.backlot.owner")),
   ...ourProcesses().map((pid) => `process ${pid}`),
-  ...readdirSync(tmpdir())
-    .filter((name) => /^backlot-/.test(name))
-    .map((name) => `folder ${name} in the temporary folder`),
+  ...ourFolders().map((name) => `folder ${name} in the temporary folder`),
 ];
 for (const thing of left) process.stderr.write(`left behind: ${thing}\n`);
 process.stdout.write(`left behind: ${left.length}\n`);
