@@ -99,7 +99,7 @@ const crashBefore = async (statusAfter: number): Promise<string> => {
       bootWithinMs: 1_000,
       signal: new AbortController().signal,
       facts: {
-        balancer: { id: 1, hostname: "web.test", ipv4: "127.0.0.1" },
+        balancer: { id: 1, label: "demo", hostname: "web.test", ipv4: "127.0.0.1" },
         configId: 1,
         instances: [instance(1), instance(2)],
         tlsDoor: { address: "127.0.0.1", port: port(web), hostname: "web.test", trusted: pair.cert },
