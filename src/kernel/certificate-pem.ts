@@ -49,6 +49,16 @@ export const pemOf = (text: string): Pem => {
   return { blocks, unclosed: open?.label };
 };
 
-/** Why a text holds no block at all, for the most frequent accident. */
-export const lostLineBreaks = (text: string): string =>
-  text.includes("-----BEGIN ") ? " The line breaks seem to be lost: each BEGIN and END must stand on a line of its own." : "";
+const begin = "-----BEGIN ";
+
+/** Why a text holds no block at all, for the two most frequent accidents. */
+export const hiddenBegin = (text: string): string => {
+  const line = text
+    .split("\n")
+    .find((each) => each.includes(begin))
+    ?.trimEnd();
+  if (line === undefined) return "";
+  return line.indexOf(begin) > 0 && labelOf(line.slice(line.indexOf(begin)), "BEGIN") !== undefined
+    ? " Something stands before the BEGIN line, spaces or a byte order mark perhaps: take it away, on every line."
+    : " The line breaks seem to be lost: each BEGIN and END must stand on a line of its own.";
+};

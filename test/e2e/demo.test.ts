@@ -3,7 +3,10 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { ownedThings, removeOwned } from "#backlot/runtime/docker/orphans.js";
 import { openTerminal } from "../support/command-line.js";
+import { describeDocker } from "../support/docker.js";
+import { ownRange } from "../support/loopback.js";
 import { environOf } from "../support/process-ground.js";
 import { until } from "../support/until.js";
 
@@ -35,17 +38,21 @@ const machineProcesses = (folder: string): string[] =>
     (name) => /^\d+$/.test(name) && environOf(Number(name)).some((entry) => entry.startsWith(`BACKLOT_MACHINE=${folder}/`)),
   );
 
+/** What demos with their state under `folder` have on the engine. */
+const machineContainers = async (folder: string) => (await ownedThings()).filter(({ stateFolder }) => stateFolder.startsWith(`${folder}/`));
+
 /** A demo whose temporary files are in a folder of the test, so that what it leaves can be seen. */
-const perform = (words: string[]) => {
+const perform = (words: string[], { runtime = "process", range = ownRange() }: { runtime?: "process" | "docker"; range?: { cidr: string } } = {}) => {
   const tmp = join(terminal.folder(), "tmp");
   mkdirSync(tmp);
   // A pool and balancer range of its own: the test's demo shall not meet a Backlot that somebody runs on this machine.
-  const run = terminal.type(["demo", "--runtime", "process", "--private-pool", "192.168.96.0/20", ...words], { TMPDIR: tmp });
+  const own = ["--private-pool", "192.168.96.0/20", "--balancer-addresses", range.cidr];
+  const run = terminal.type(["demo", "--runtime", runtime, ...own, ...words], { TMPDIR: tmp });
   return { run, tmp, leftovers: () => ({ files: readdirSync(tmp), processes: machineProcesses(tmp) }) };
 };
 
 test("--exit proves every step, tears all down and ends with 0", async () => {
-  const { run, leftovers } = perform(["--exit", "--balancer-addresses", "127.0.61.0/24"]);
+  const { run, leftovers } = perform(["--exit"]);
   expect(await run.ended, run.out() + run.err()).toBe(0);
   const ticks = run
     .out()
@@ -61,7 +68,7 @@ test("--exit proves every step, tears all down and ends with 0", async () => {
 });
 
 test("without --exit it stays up: its curl command works, and Ctrl-C removes everything", async () => {
-  const { run, leftovers } = perform(["--balancer-addresses", "127.0.62.0/24"]);
+  const { run, leftovers } = perform([]);
   const command = await until(() => /^ {2}(curl --cacert .*)$/m.exec(run.out())?.[1], { withinMs: 40_000, what: "the curl command" });
   expect(leftovers().processes).not.toEqual([]);
   expect(execFileSync("sh", ["-c", command.replace("curl ", "curl -sS --fail ")], { encoding: "utf8" })).toMatch(/instance=demo-web-\d/);
@@ -71,7 +78,7 @@ test("without --exit it stays up: its curl command works, and Ctrl-C removes eve
 });
 
 test("Ctrl-C in the middle of the story removes everything and does not count as proven", async () => {
-  const { run, leftovers } = perform(["--exit", "--balancer-addresses", "127.0.63.0/24"]);
+  const { run, leftovers } = perform(["--exit"]);
   await until(() => run.out().includes("✓ a private IPv4 address each"), { withinMs: 40_000, what: "the fourth step" });
   run.child.kill("SIGINT");
   expect(await run.ended).toBe(1);
@@ -80,7 +87,7 @@ test("Ctrl-C in the middle of the story removes everything and does not count as
 });
 
 test("a reader that goes away does not keep it from removing everything", async () => {
-  const { run, leftovers } = perform(["--exit", "--balancer-addresses", "127.0.67.0/24"]);
+  const { run, leftovers } = perform(["--exit"]);
   await until(() => run.out().includes("✓ both boot"), { withinMs: 40_000, what: "the fifth step" });
   run.child.stdout?.destroy();
   expect(await run.ended).toBe(0);
@@ -88,7 +95,7 @@ test("a reader that goes away does not keep it from removing everything", async 
 });
 
 test("what a killed demo left is found by clean, and a living demo's folder is not", async () => {
-  const { run, tmp, leftovers } = perform(["--balancer-addresses", "127.0.68.0/24"]);
+  const { run, tmp, leftovers } = perform([]);
   await until(() => run.out().includes("Go on playing"), { withinMs: 40_000, what: "the end of the story" });
   const folder = join(tmp, leftovers().files[0] ?? "");
   const clean = async () => {
@@ -109,14 +116,33 @@ test("what a killed demo left is found by clean, and a living demo's folder is n
 test("a step that does not hold is named with what was expected and seen, and everything is removed", async () => {
   const server = createServer();
   servers.push(server);
-  // The balancer's own address, 127.0.64.1, has its port 443 taken: the switch to HTTPS cannot come true.
+  const range = ownRange();
+  // The balancer's own address has its port 443 taken: the switch to HTTPS cannot come true.
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen(443, "127.0.64.1", resolve);
+    server.listen(443, range.first, resolve);
   });
-  const { run, leftovers } = perform(["--exit", "--balancer-addresses", "127.0.64.0/24"]);
+  const { run, leftovers } = perform(["--exit"], { range });
   expect(await run.ended).toBe(1);
   expect(run.out()).toContain("✗ the config switched to HTTPS on 443: expected a listener on port 443");
   expect(run.out()).toContain("Step 9 of 12 did not hold");
   expect(leftovers()).toEqual({ files: [], processes: [] });
+});
+
+describeDocker("on Docker", () => {
+  // Stopping is not enough here: a stopped container stays on the engine.
+  test("--exit leaves nothing on the engine", async () => {
+    const { run, tmp, leftovers } = perform(["--exit"], { runtime: "docker" });
+    try {
+      const made = async () => (await machineContainers(tmp)).flatMap(({ containers }) => containers).length === 2;
+      await until(made, { withinMs: 40_000, what: "two containers of the demo" });
+      expect(await run.ended, run.out() + run.err()).toBe(0);
+      expect(await machineContainers(tmp)).toEqual([]);
+      expect(leftovers().files).toEqual([]);
+    } finally {
+      run.child.kill("SIGKILL");
+      await run.ended;
+      for (const things of await machineContainers(tmp)) await removeOwned(things);
+    }
+  });
 });

@@ -1,7 +1,7 @@
 import { createHash, generateKeyPairSync, type KeyObject, X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { connect, createServer } from "node:tls";
+import { connect, createSecureContext, createServer } from "node:tls";
 import { beforeAll, describe, expect, it } from "vitest";
 import { certificateProblems, issueCertificate, selfSignedCertificate } from "#backlot/kernel/certificate.js";
 
@@ -176,6 +176,14 @@ describe("text that is no certificate or no key", () => {
     }
   });
 
+  it("says so when something stands before the BEGIN line, where TLS libraries do not find it", () => {
+    for (const before of ["\ufeff", "  ", "> "]) {
+      expect(() => createSecureContext({ cert: before + good.cert.replaceAll("\n", `\n${before}`) })).toThrow();
+      expectOnly({ cert: before + good.cert.replaceAll("\n", `\n${before}`) }, "sslCert", /Something stands before the BEGIN line/);
+      expectOnly({ key: before + good.key }, "sslKey", /Something stands before the BEGIN line/);
+    }
+  });
+
   it("is refused when certificate and key are swapped, on both sides", () => {
     const { problems } = verdict({ cert: good.key, key: good.cert });
     expect(problems).toEqual([
@@ -307,6 +315,31 @@ describe("the chain", () => {
     const { leaf } = chained();
     const renamed = issued({ subject: [{ oid: common, value: "Elsewhere" }], publicKey: other.publicKey, signingKey: other.privateKey });
     expectOnly({ cert: leaf + renamed }, "sslCert", /wrong order: certificate 1 of 2/);
+  });
+
+  it("must be short enough for a client to read, as long as one really reads it", async () => {
+    const { raw } = new X509Certificate(good.cert);
+    // OpenSSL's SSL_MAX_CERT_LIST_DEFAULT; a TLS 1.3 message of 4 bytes, and 5 for each certificate (RFC 8446 4.4.2).
+    const most = Math.floor((100 * 1024 - 4) / (raw.length + 5));
+    expect(verdict({ cert: good.cert.repeat(most) }).problems).toEqual([]);
+    expectOnly({ cert: good.cert.repeat(most + 1) }, "sslCert", /chain is too long.*102400 bytes/);
+    for (const [count, outcome] of [
+      [most, "read"],
+      [most + 1, "ERR_SSL_EXCESSIVE_MESSAGE_SIZE"],
+    ] as const) {
+      const server = createServer({ cert: good.cert.repeat(count), key: good.key }).listen(0, "127.0.0.1");
+      server.on("tlsClientError", () => {}); // the client hangs up on the long one
+      await once(server, "listening");
+      const client = connect({ host: "127.0.0.1", port: (server.address() as AddressInfo).port, rejectUnauthorized: false });
+      const seen = await new Promise<string>((resolve) => {
+        client.once("secureConnect", () => resolve("read"));
+        client.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+      });
+      client.destroy();
+      server.close();
+      await once(server, "close");
+      expect(seen).toBe(outcome);
+    }
   });
 
   it("is reported together with a key that belongs to none of it", () => {
