@@ -1,10 +1,10 @@
-import Docker from "dockerode";
 import { contains, parseCidr } from "../../kernel/addresses.js";
 import { Closers } from "../../kernel/closers.js";
 import { Fault } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
 import { bootLog } from "./boot-log.js";
 import { dockerCapabilities } from "./capabilities.js";
+import { connectEngine, type EngineConnection } from "./connection.js";
 import {
   attachmentSteps,
   attachments,
@@ -16,7 +16,7 @@ import {
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
-import { asking, type EngineConnection, engineFault, statusOf, tolerating } from "./engine.js";
+import { asking, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
 import { environmentFiles, firstFiles, type GuestState, guestState, putFiles, startFiles } from "./guest-files.js";
@@ -57,7 +57,7 @@ const askedAtOnce = 8;
  * @throws Fault `unavailable` when no engine answers
  */
 export const dockerDriver = async (options: DockerDriverOptions): Promise<RuntimeDriver> => {
-  const docker = new Docker(options.docker);
+  const docker = connectEngine(options.docker);
   const { owner, publicPool } = options;
   const pools = [options.privatePool, publicPool].flatMap((cidr) => parseCidr(cidr) ?? []);
   const networks = engineNetworks(docker, options);

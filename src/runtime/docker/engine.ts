@@ -1,8 +1,5 @@
-import Docker from "dockerode";
 import { Fault, reasonOf } from "../../kernel/fault.js";
-
-/** How to reach the engine; absent, the places the `docker` command looks at are used (`DOCKER_HOST`, else the usual sockets). */
-export type EngineConnection = Docker.DockerOptions;
+import { connectEngine, type EngineConnection } from "./connection.js";
 
 const answerWithinMs = 1500;
 
@@ -67,7 +64,7 @@ export const tolerating = async (statuses: readonly number[], call: () => Promis
  */
 export const engineAnswers = async (connection?: EngineConnection): Promise<{ version: string } | { reason: string; absent: boolean }> => {
   try {
-    const docker = new Docker(connection);
+    const docker = connectEngine(connection);
     // The typings know no `abortSignal` on these two; dockerode 5 does (lib/docker.js).
     await docker.ping({ abortSignal: AbortSignal.timeout(answerWithinMs) } as never);
     const version = await docker.version();

@@ -5,10 +5,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import Docker from "dockerode";
+import type Docker from "dockerode";
 import { pack } from "tar-stream";
 import { Fault } from "../../kernel/fault.js";
-import { asking, type EngineConnection, engineFault, saidBy, statusOf } from "./engine.js";
+import { connectEngine, type EngineConnection } from "./connection.js";
+import { asking, engineFault, saidBy, statusOf } from "./engine.js";
 import { guestRecipe, type ImageMap, type ImagePlan, imagePlan, recipeHash } from "./images.js";
 import { jsonLines } from "./json-lines.js";
 import { labels } from "./labels.js";
@@ -140,7 +141,7 @@ const buildGuest = async (docker: Docker, plan: { guest: string; name: string },
 };
 
 export const guestImages = (connection: EngineConnection | undefined, options: GuestImageOptions): GuestImages => {
-  const docker = new Docker(connection);
+  const docker = connectEngine(connection);
   const inTurn = turns<string>();
   const known = new Set<string>();
   const recipe = recipeHash(guestRecipe(recipeFolder));

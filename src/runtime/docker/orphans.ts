@@ -1,5 +1,5 @@
-import Docker from "dockerode";
-import { asking, type EngineConnection, tolerating } from "./engine.js";
+import { connectEngine, type EngineConnection } from "./connection.js";
+import { asking, tolerating } from "./engine.js";
 import { labels } from "./labels.js";
 
 /** Everything on the engine that carries one Backlot's labels. */
@@ -13,7 +13,7 @@ export interface OwnedThings {
 
 /** What every Backlot has on this engine, by owner; whether an owner still lives is the caller's to tell. */
 export const ownedThings = async (connection?: EngineConnection): Promise<OwnedThings[]> => {
-  const docker = new Docker(connection);
+  const docker = connectEngine(connection);
   const label = [labels.owner];
   const [containers, networks] = await asking("list what Backlot made", () =>
     Promise.all([docker.listContainers({ all: true, filters: { label } }), docker.listNetworks({ filters: { label } })]),
@@ -35,7 +35,7 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
 
 /** Removes containers with their volumes, then networks. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
 export const removeOwned = async (things: OwnedThings, connection?: EngineConnection): Promise<void> => {
-  const docker = new Docker(connection);
+  const docker = connectEngine(connection);
   await asking(`remove what the Backlot ${things.owner} left`, async () => {
     for (const { id } of things.containers) {
       await tolerating([404, 409], () => docker.getContainer(id).remove({ force: true, v: true }));

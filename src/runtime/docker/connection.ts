@@ -1,0 +1,35 @@
+import { createRequire } from "node:module";
+import type Docker from "dockerode";
+
+/** How to reach the engine; absent, the places the `docker` command looks at are used (`DOCKER_HOST`, else the usual sockets). */
+export type EngineConnection = Docker.DockerOptions;
+
+const require = createRequire(import.meta.url);
+
+/**
+ * dockerode 5 loads a gRPC server as soon as it is loaded itself: 4.5 MB and 50 ms of every start (measured, Node 20). It serves BuildKit's
+ * sessions and nothing else (`buildImage` with `version: "2"`, lib/docker.js), and we build with the classic builder. So its module is
+ * answered for before dockerode asks for it. A dockerode that has no such file any more is loaded as it is.
+ */
+const leaveOutSessions = (): void => {
+  try {
+    const path = require.resolve("dockerode/lib/session.js");
+    const stand: Pick<NodeJS.Module, "id" | "filename" | "loaded" | "exports"> = {
+      id: path,
+      filename: path,
+      loaded: true,
+      exports: () => {
+        throw new Error("BuildKit sessions are left out (runtime/docker/connection.ts).");
+      },
+    };
+    require.cache[path] ??= stand as NodeJS.Module;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "MODULE_NOT_FOUND") throw error;
+  }
+};
+
+leaveOutSessions();
+const Engine = require("dockerode") as typeof Docker;
+
+/** A handle on the engine; nothing is asked of it yet. */
+export const connectEngine = (connection?: EngineConnection): Docker => new Engine(connection);
