@@ -40,6 +40,8 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   const history = new Map<number, NodeProbe[]>();
   const failures = new Map<number, number>();
   const hinted = new Set<number>();
+  /** The check under way, by node. */
+  const checks = new Map<number, AbortController>();
   const unmeasured = new Set(store.list("node").map((row) => row.id));
   let allMeasured = (): void => {};
   const firstRound = new Promise<void>((resolve) => {
@@ -94,8 +96,11 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     if (row.mode === "reject") return void observe(store, "node", id, { status: "Unknown" });
     const urgent = hinted.delete(id);
     const atMs = clock.now();
-    const [result, final] = await measure(row, config, signal);
-    if (signal.aborted) return undefined;
+    const check = new AbortController();
+    checks.set(id, check);
+    const [result, final] = await measure(row, config, AbortSignal.any([signal, check.signal]));
+    checks.delete(id);
+    if (signal.aborted || check.signal.aborted) return undefined;
     // What was measured is not what the rows say any more: measure that.
     if (store.get("node", id) !== row || store.get("config", row.configId) !== config) {
       hinted.add(id);
@@ -144,7 +149,11 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     if (kind === "config" && !sameConfig(id)) for (const row of nodesOf(store, id)) hint(row.id);
     if (kind === "instance") {
       const nodes = indexBy(store.list("node"), hostOf);
-      for (const { address } of addressesOf(store, id)) for (const row of nodes.get(address) ?? []) hint(row.id);
+      for (const row of addressesOf(store, id).flatMap(({ address }) => nodes.get(address) ?? [])) {
+        // A check that began before the machine died would wait its whole timeout for a silent address.
+        if (!observed(store, "instance", id)?.running) checks.get(row.id)?.abort();
+        hint(row.id);
+      }
     }
   });
 
