@@ -30,7 +30,6 @@ interface PoolRow extends Row {
 }
 
 export const kinds: readonly (keyof Kinds)[] = ["balancer", "config", "node", "instance", "address", "slice", "event", "token", "pool"];
-export const schemaVersion = 1;
 
 export type CloudStore = Store<Kinds>;
 export type Tx = Transaction<Kinds>;

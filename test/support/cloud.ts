@@ -5,7 +5,8 @@ import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Backlot, type Config, startBacklot } from "#backlot/index.js";
-import { kinds, schemaVersion } from "#backlot/resources/cloud.js";
+import { kinds } from "#backlot/resources/cloud.js";
+import { migrations, schemaVersion } from "#backlot/resources/migrations.js";
 import { openStore } from "#backlot/store/open-store.js";
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the wire says and asserts it.
@@ -141,7 +142,7 @@ const apiOf = (url: string, token: string): Api => {
 
 /** The public pool is chosen at a state's first start, by the state's random name; a test's is its ground's. */
 const settlePublicPool = async (state: string, publicPool: string): Promise<void> => {
-  const store = await openStore({ folder: state, kinds, schemaVersion, migrations: {}, onProblem: () => undefined });
+  const store = await openStore({ folder: state, kinds, schemaVersion, migrations, onProblem: () => undefined });
   await store.commit((tx: Json) => tx.list("pool").length === 0 && tx.insert("pool", { runtime: "process", publicPool }));
   await store.close();
 };
