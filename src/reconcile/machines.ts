@@ -62,7 +62,12 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   };
 
   const see = (row: InstanceRow, machine: Machine | undefined, problem: string | null = null): void =>
-    observe(store, "instance", row.id, { running: machine?.running ?? false, boots: machine?.boots ?? 0, problem });
+    observe(store, "instance", row.id, {
+      running: machine?.running ?? false,
+      boots: machine?.boots ?? 0,
+      problem,
+      ...(machine?.substitutedImage ? { substitutedImage: machine.substitutedImage } : {}),
+    });
 
   const removeInstance = async (row: InstanceRow, job: Job): Promise<void> => {
     await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));

@@ -28,8 +28,29 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
   { subject: "instance: private scripts, private images", real: false, note: "Only the public catalogue." },
-  { subject: "volumes, domains, account records, tags, OAuth, rate limits", real: false, note: "Not served yet: 404." },
+  { subject: "volumes, domains, OAuth, rate limits", real: false, note: "Not served yet: 404." },
+  {
+    subject: "account: invoices, balance",
+    real: true,
+    note: "From hours that things really existed, at the public price list, while Backlot ran. An hour takes 1/--speed of one; a billing month is 720 of them.",
+  },
+  {
+    subject: "account: payments, cards, agreements",
+    real: false,
+    note: "Records: no money moves, and of a card only kind, last four digits and expiry are kept.",
+  },
+  {
+    subject: "account: transfer",
+    real: true,
+    note: "Bytes that balancers' ports really carried this calendar month. What is beyond the quota is shown, and not on any invoice.",
+  },
+  { subject: "account: cancel, managed, promotions, PayPal, transfers to other accounts", real: false, note: "Refused with the reason." },
+  { subject: "notifications", real: true, note: "What is in a bad way now: engine, ports, boots, images, disk, unpaid balance. Nothing is stored." },
   { subject: "the public vendor's spelling of paths and fields", real: false, note: "Not served yet: 404." },
-  { subject: "events", real: true, note: "Written in the same commit as the change. The newest 10,000 are kept; a job under way reads 50 percent." },
+  {
+    subject: "events",
+    real: true,
+    note: "Written in the same commit as the change. The newest 10,000 are kept, those of the last 90 days are shown; a job under way reads 50 percent.",
+  },
   { subject: "lists: a page beyond the last", real: true, note: "Is empty and says the page asked for." },
 ];

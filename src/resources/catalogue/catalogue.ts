@@ -6,8 +6,19 @@ interface Entry {
   id: string;
   [member: string]: unknown;
 }
-interface TypeEntry extends Entry {
+/** USD. Null: not sold by the hour, or without a monthly cap. */
+interface Price {
+  hourly: number | null;
+  monthly: number | null;
+}
+/** Something with a price, dearer in some regions (contract 13.4, 8.7). */
+export interface PricedEntry extends Entry {
   label: string;
+  price: Price;
+  region_prices: readonly (Price & { id: string })[];
+}
+interface TypeEntry extends PricedEntry {
+  addons: { backups: Pick<PricedEntry, "price" | "region_prices"> };
   /** MiB */
   memory: number;
   /** MiB */
@@ -38,6 +49,9 @@ export interface Catalogue {
   types: readonly TypeEntry[];
   kernels: readonly Entry[];
   scripts: readonly ScriptEntry[];
+  balancerTypes: readonly PricedEntry[];
+  volumeTypes: readonly PricedEntry[];
+  transferPrices: readonly PricedEntry[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
@@ -56,5 +70,8 @@ export const readCatalogue = (fixtures: string): Catalogue => {
     types: readRows(join(fixtures, "catalogue", "types.json")),
     kernels: readRows(join(fixtures, "catalogue", "kernels.json")),
     scripts: readRows<ScriptEntry & { script_file: string }>(join(scripts, "scripts.json")).map(withText),
+    balancerTypes: readRows(join(fixtures, "catalogue", "balancer-types.json")),
+    volumeTypes: readRows(join(fixtures, "catalogue", "volume-types.json")),
+    transferPrices: readRows(join(fixtures, "catalogue", "network-transfer-prices.json")),
   };
 };

@@ -3,15 +3,15 @@ import { type FieldTable, filterableNames } from "../../kernel/field.js";
 import { type Listing, type Route, route } from "../../kernel/route.js";
 import type { Cloud } from "../cloud.js";
 import type { Catalogue } from "./catalogue.js";
-import { imageFields, kernelFields, regionFields, scriptFields, typeFields } from "./fields.js";
+import { imageFields, kernelFields, priceFields, regionFields, scriptFields, typeFields } from "./fields.js";
 
 interface Collection {
   name: keyof Catalogue;
   path: string;
   shows: string;
   fields: FieldTable;
-  /** Slugs hold a slash, so they take the rest of the path. */
-  id: "text" | "slug" | "number";
+  /** Slugs hold a slash, so they take the rest of the path. Absent: entries are not served one by one. */
+  id?: "text" | "slug" | "number";
 }
 
 const collections: readonly Collection[] = [
@@ -20,17 +20,26 @@ const collections: readonly Collection[] = [
   { name: "types", path: "/v4/cloud/types", shows: "Type", fields: typeFields, id: "text" },
   { name: "kernels", path: "/v4/cloud/kernels", shows: "Kernel", fields: kernelFields, id: "slug" },
   { name: "scripts", path: "/v4/cloud/scripts", shows: "Script", fields: scriptFields, id: "number" },
+  { name: "balancerTypes", path: "/v4/balancers/types", shows: "Price", fields: priceFields },
+  { name: "volumeTypes", path: "/v4/volumes/types", shows: "Price", fields: priceFields },
+  { name: "transferPrices", path: "/v4/network-transfer/prices", shows: "Price", fields: priceFields },
 ];
+
+const words: Partial<Record<keyof Catalogue, string>> = {
+  balancerTypes: "prices of balancers",
+  volumeTypes: "prices of volumes, by the GB",
+  transferPrices: "prices of transfer beyond the quota, by the GB",
+};
 
 type Entry = { id: string | number; [member: string]: unknown };
 const wireName = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-const routesOf = ({ name, path, shows, fields, id }: Collection): Route<Cloud>[] => [
+const listRoute = ({ name, path, shows, fields }: Collection): Route<Cloud> =>
   route<Cloud, undefined>({
     method: "GET",
     path,
     scope: null,
-    summary: `Lists the ${name}.`,
+    summary: `Lists the ${words[name] ?? name}.`,
     answers: "list",
     shows,
     run: ({ cloud }): Listing<Entry> => ({
@@ -39,7 +48,9 @@ const routesOf = ({ name, path, shows, fields, id }: Collection): Route<Cloud>[]
       filterable: filterableNames(fields),
       fieldValue: (entry, member) => entry[wireName(member)],
     }),
-  }),
+  });
+
+const entryRoute = ({ name, path, shows, id }: Collection): Route<Cloud> =>
   route<Cloud, undefined>({
     method: "GET",
     path: `${path}/${id === "slug" ? "*" : ":"}id`,
@@ -55,8 +66,7 @@ const routesOf = ({ name, path, shows, fields, id }: Collection): Route<Cloud>[]
       if (!entry) throw notFound();
       return entry;
     },
-  }),
-];
+  });
 
 /** Catalogue lists are answered without a token (description 5.5). Entries are stored as they stand on the wire. */
-export const catalogueRoutes = collections.flatMap(routesOf);
+export const catalogueRoutes = collections.flatMap((collection) => [listRoute(collection), ...(collection.id ? [entryRoute(collection)] : [])]);

@@ -16,7 +16,7 @@ import {
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
-import { asking, engineFault, statusOf, tolerating } from "./engine.js";
+import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
 import { environmentFiles, firstFiles, type GuestState, guestState, handOver, putFiles, startFiles } from "./guest-files.js";
@@ -261,6 +261,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       return watch;
     },
 
+    outage: async () => {
+      const answer = await engineAnswers(options.docker);
+      return "reason" in answer ? answer.reason : undefined;
+    },
     occupied: () => networks.occupied(),
     close: () => closers.close(),
   };
