@@ -1,6 +1,6 @@
 import type { Clock } from "../kernel/clock.js";
 import type { Row, Store, Transaction } from "../store/store.js";
-import type { AddressRow, SliceRow } from "./addresses/address.js";
+import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
 import type { ConfigRow, ObservedListener } from "./configs/config.js";
@@ -16,6 +16,7 @@ export interface Kinds {
   node: NodeRow;
   instance: InstanceRow;
   address: AddressRow;
+  freedAddress: FreedAddressRow;
   slice: SliceRow;
   event: EventRow;
   token: TokenRow;
@@ -29,7 +30,18 @@ interface PoolRow extends Row {
   publicPool: string;
 }
 
-export const kinds: readonly (keyof Kinds)[] = ["balancer", "config", "node", "instance", "address", "slice", "event", "token", "pool"];
+export const kinds: readonly (keyof Kinds)[] = [
+  "balancer",
+  "config",
+  "node",
+  "instance",
+  "address",
+  "freedAddress",
+  "slice",
+  "event",
+  "token",
+  "pool",
+];
 
 export type CloudStore = Store<Kinds>;
 export type Tx = Transaction<Kinds>;
