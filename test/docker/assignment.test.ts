@@ -4,7 +4,6 @@ import { startCloud, type TestCloud } from "../support/cloud.js";
 import { containerOf, describeDocker, docker, run } from "../support/docker.js";
 import { until } from "../support/until.js";
 
-/** The SSH host key's owner is told by the file each guest has; here by what `hostname -I` says inside. */
 describeDocker("addresses assigned between containers (contract 10)", () => {
   let cloud: TestCloud;
   let owner: string;
