@@ -1,7 +1,7 @@
 import type { Clock } from "../kernel/clock.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
-import type { AddressRow, SliceRow } from "./addresses/address.js";
+import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { BilledTime } from "./billing/billed-time.js";
 import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
@@ -24,6 +24,7 @@ export interface Kinds {
   node: NodeRow;
   instance: InstanceRow;
   address: AddressRow;
+  freedAddress: FreedAddressRow;
   slice: SliceRow;
   event: EventRow;
   token: TokenRow;
@@ -51,6 +52,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "node",
   "instance",
   "address",
+  "freedAddress",
   "slice",
   "event",
   "token",

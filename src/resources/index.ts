@@ -1,7 +1,7 @@
 import type { FieldTable } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
 import { accountRoutes, accountShapes } from "./account/routes.js";
-import { addressFields } from "./addresses/fields.js";
+import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
@@ -47,6 +47,7 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Node: nodeFields,
   Instance: instanceFields,
   Address: addressFields,
+  InstanceAddresses: instanceAddressFields,
   Event: eventFields,
   Price: priceFields,
   ...accountShapes,

@@ -26,6 +26,13 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: false,
     note: "Backup window and alerts are recorded; the rest is not served.",
   },
+  {
+    subject: "addresses: assigned between instances",
+    real: true,
+    note: "Running machines give and take them at once; an address taken from an instance goes to nobody else before its machine is without it.",
+  },
+  { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
+  { subject: "addresses: rdns", real: false, note: "Validated and stored; outside the account's own domains any valid name is taken." },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
   { subject: "instance: private scripts, private images", real: false, note: "Only the public catalogue." },
   { subject: "volumes, domains, OAuth, rate limits", real: false, note: "Not served yet: 404." },
