@@ -20,7 +20,7 @@ import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
-import { type Cloud, type CloudStore, type Kinds, kinds, observed } from "./resources/cloud.js";
+import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
 import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
@@ -194,7 +194,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const startedMs = clock.now();
   const onProblem = (reason: string): void => log.warn(reason);
 
-  const store = await openStore<Kinds>({ folder: config.state, kinds, schemaVersion, migrations, onProblem });
+  const store = await openStore<Kinds>({ folder: config.state, kinds, firstIds, schemaVersion, migrations, onProblem });
   closers.add(() => store.close());
   const server = await openServer(config.host, config.port);
   closers.add(() => server.close());

@@ -7,6 +7,7 @@ import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
+import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
 import type { TokenRow } from "./tokens/token.js";
 
 /** Everything on disk, by kind. */
@@ -20,6 +21,8 @@ export interface Kinds {
   event: EventRow;
   token: TokenRow;
   pool: PoolRow;
+  script: ScriptRow;
+  deployment: DeploymentRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -29,7 +32,22 @@ interface PoolRow extends Row {
   publicPool: string;
 }
 
-export const kinds: readonly (keyof Kinds)[] = ["balancer", "config", "node", "instance", "address", "slice", "event", "token", "pool"];
+export const kinds: readonly (keyof Kinds)[] = [
+  "balancer",
+  "config",
+  "node",
+  "instance",
+  "address",
+  "slice",
+  "event",
+  "token",
+  "pool",
+  "script",
+  "deployment",
+];
+
+/** Kinds whose ids do not begin with 1. */
+export const firstIds: Partial<Record<keyof Kinds, number>> = { script: firstOwnScriptId };
 
 export type CloudStore = Store<Kinds>;
 export type Tx = Transaction<Kinds>;

@@ -4,7 +4,7 @@ import { addressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
-import { imageFields, kernelFields, regionFields, scriptFields, typeFields } from "./catalogue/fields.js";
+import { imageFields, kernelFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
@@ -15,10 +15,13 @@ import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
+import { scriptFields } from "./scripts/fields.js";
+import { scriptRoutes } from "./scripts/routes.js";
 
 /** Every route of the native dialect. */
 export const routes: readonly Route<Cloud>[] = [
   ...catalogueRoutes,
+  ...scriptRoutes,
   ...balancerRoutes,
   ...configRoutes,
   ...nodeRoutes,

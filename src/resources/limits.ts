@@ -27,7 +27,12 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Backup window and alerts are recorded; the rest is not served.",
   },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
-  { subject: "instance: private scripts, private images", real: false, note: "Only the public catalogue." },
+  {
+    subject: "scripts: public and private",
+    real: true,
+    note: "Run once at first boot with the answers given; a machine keeps the text it was deployed with, and the log is at `/_backlot/instances/ID`.",
+  },
+  { subject: "instance: private images", real: false, note: "Only the public catalogue." },
   { subject: "volumes, domains, account records, tags, OAuth, rate limits", real: false, note: "Not served yet: 404." },
   { subject: "the public vendor's spelling of paths and fields", real: false, note: "Not served yet: 404." },
   { subject: "events", real: true, note: "Written in the same commit as the change. The newest 10,000 are kept; a job under way reads 50 percent." },
