@@ -4,7 +4,7 @@ import { Low } from "lowdb";
 import { Closers } from "../kernel/closers.js";
 import { cannotStart, Fault } from "../kernel/fault.js";
 import { type Change, Commits } from "./commits.js";
-import { asideOf, type Disk, realDisk, syncFolder } from "./disk.js";
+import { asideOf, codeOf, type Disk, realDisk, syncFolder } from "./disk.js";
 import { cannotOpen } from "./disk-fault.js";
 import { type StateDocument, tablesOf } from "./document.js";
 import { Journal } from "./journal.js";
@@ -47,11 +47,23 @@ const prepareFolder = async (disk: Disk, folder: string): Promise<void> => {
   }
 };
 
-/** A new folder is durable in its parent, and so up to the first that was there already. */
+/**
+ * A new folder is durable in its parent, and so up to the first that was there already. One level at a time: Node's recursive `mkdir` never
+ * returns where no folder can be made, below /proc for instance (Node 20).
+ */
 const makeFolder = async (disk: Disk, folder: string): Promise<void> => {
-  const made = await disk.mkdir(folder, { recursive: true, mode: 0o700 });
-  if (made === undefined) return;
-  for (let path = folder; path.length >= made.length; path = dirname(path)) await syncFolder(disk, dirname(path));
+  const make = () => disk.mkdir(folder, { mode: 0o700 });
+  try {
+    await make().catch(async (error) => {
+      if (codeOf(error) !== "ENOENT") throw error;
+      await makeFolder(disk, dirname(folder));
+      await make();
+    });
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return;
+    throw error;
+  }
+  await syncFolder(disk, dirname(folder));
 };
 
 /** Without a state file there may be the empty journal of a first start that did not come to its end, and nothing more. */

@@ -19,7 +19,7 @@ import {
 import { asking, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
-import { environmentFiles, firstFiles, type GuestState, guestState, putFiles, startFiles } from "./guest-files.js";
+import { environmentFiles, firstFiles, type GuestState, guestState, handOver, putFiles, startFiles } from "./guest-files.js";
 import { defaultImageMap, guestImages } from "./guest-image.js";
 import type { ImageMap } from "./images.js";
 import { containerName, labels } from "./labels.js";
@@ -49,6 +49,13 @@ export interface DockerDriverOptions {
 }
 
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
+/**
+ * Made anew rather than started: a dead container is one the engine failed to remove, and one that never took what its first start hands over
+ * (a crash came between) has nothing on its disk.
+ */
+const isSpent = ({ state }: SeenContainer, { boots }: GuestState, { running }: MachineSpec): boolean =>
+  state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
+
 /** How many containers are asked for their state at once. */
 const askedAtOnce = 8;
 
@@ -166,7 +173,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     if (step === "stop") return guestState(box);
     if (step === "none" || step === "unpause") return guest;
     guests.forget(container.id);
-    await putFiles(box, step === "first-start" ? firstFiles(spec) : startFiles(spec));
+    if (step === "first-start") await handOver(box, firstFiles(spec));
+    else await putFiles(box, startFiles(spec));
     await start(container, spec);
     return { ...guest, boots: spec.boots, extraAddresses: "" };
   };
@@ -181,18 +189,17 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
 
   const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
     let [container] = await seen(spec.instance);
-    // A dead container is one the engine failed to remove: it never starts again.
-    if (container && (spec.image === null || container.fingerprint !== spec.fingerprint || container.state === "dead")) {
+    let guest = container && container.state !== "created" ? await guestState(handle(container)) : freshGuest;
+    if (container && (spec.image === null || container.fingerprint !== spec.fingerprint || isSpent(container, guest, spec))) {
       await removeContainer(container);
       container = undefined;
+      guest = freshGuest;
     }
     if (spec.image === null) return { instance: spec.instance, fingerprint: spec.fingerprint, running: false, boots: spec.boots };
     signal?.throwIfAborted();
-    let guest = freshGuest;
     if (!container) {
       container = await create(spec, spec.image);
     } else {
-      if (container.state !== "created") guest = await guestState(handle(container));
       const moved = await attach(container, spec);
       if (moved && container.state === "running") await putFiles(handle(container), environmentFiles(spec));
     }
