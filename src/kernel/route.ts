@@ -11,6 +11,10 @@ export interface Caller {
   scopes: string;
 }
 
+/** Whether the caller's token lets it read what `word` stands for; for a route that shows more to those who may. */
+export const mayRead = (caller: Caller | undefined, word: string): boolean =>
+  (caller?.scopes ?? "").split(/[ ,]+/).some((held) => held === "*" || held === `${word}:read_only` || held === `${word}:read_write`);
+
 /** What a route's function is given: everything already checked. */
 export interface Call<C, B> {
   cloud: C;

@@ -171,7 +171,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       recordEvent(tx, cloud, {
         action: "script_deploy",
         entity: instanceEntity(now),
-        secondary: { kind: "script", id: row.script?.id ?? 0, label: entry?.label ?? "" },
+        secondary: { kind: "script", id: row.script?.id ?? 0, label: row.script?.own?.label ?? entry?.label ?? "" },
         status: exitCode === 0 ? "finished" : "failed",
         message: exitCode === 0 ? "" : `The script ended with exit status ${exitCode}. Its last lines:\n${lines}`,
       });

@@ -13,6 +13,7 @@ import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
+import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
@@ -37,6 +38,8 @@ export interface Kinds {
   paymentMethod: PaymentMethodRow;
   transferMonth: TransferMonthRow;
   tag: TagRow;
+  script: ScriptRow;
+  deployment: DeploymentRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -65,7 +68,12 @@ export const kinds: readonly (keyof Kinds)[] = [
   "paymentMethod",
   "transferMonth",
   "tag",
+  "script",
+  "deployment",
 ];
+
+/** Kinds whose ids do not begin with 1. */
+export const firstIds: Partial<Record<keyof Kinds, number>> = { script: firstOwnScriptId };
 
 export type CloudStore = Store<Kinds>;
 export type Tx = Transaction<Kinds>;
