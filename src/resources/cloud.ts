@@ -1,12 +1,15 @@
 import type { Clock } from "../kernel/clock.js";
+import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
 import type { ConfigRow, ObservedListener } from "./configs/config.js";
+import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
+import type { RecordRow } from "./records/record.js";
 import type { TokenRow } from "./tokens/token.js";
 
 /** Everything on disk, by kind. */
@@ -17,6 +20,8 @@ export interface Kinds {
   instance: InstanceRow;
   address: AddressRow;
   slice: SliceRow;
+  domain: DomainRow;
+  record: RecordRow;
   event: EventRow;
   token: TokenRow;
   pool: PoolRow;
@@ -29,7 +34,19 @@ interface PoolRow extends Row {
   publicPool: string;
 }
 
-export const kinds: readonly (keyof Kinds)[] = ["balancer", "config", "node", "instance", "address", "slice", "event", "token", "pool"];
+export const kinds: readonly (keyof Kinds)[] = [
+  "balancer",
+  "config",
+  "node",
+  "instance",
+  "address",
+  "slice",
+  "domain",
+  "record",
+  "event",
+  "token",
+  "pool",
+];
 
 export type CloudStore = Store<Kinds>;
 export type Tx = Transaction<Kinds>;
@@ -39,6 +56,7 @@ interface ObservedKinds {
   config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;
+  domain: ObservedDomain;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>
@@ -47,6 +65,14 @@ export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind:
 export const observe = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number, seen: ObservedKinds[N] | undefined): void =>
   store.observe(kind, id, seen);
 
+/** A zone as another name server gave it. */
+export interface FetchedZone {
+  soa: Soa;
+  records: readonly ZoneRecord[];
+  /** Types there is no place for here. */
+  skipped: readonly string[];
+}
+
 /** What the functions of the resources work on. Hidden inputs come in here: time, settings, the catalogue. */
 export interface Cloud {
   store: CloudStore;
@@ -54,6 +80,8 @@ export interface Cloud {
   catalogue: Catalogue;
   /** SHA-256 of this run's control token, which lives in memory and in the 0600 file that `backlot stop` reads. */
   controlHash: string;
+  /** Fetches a whole zone from another name server (AXFR). Throws an Error with a reason for people. */
+  fetchZone(domain: string, place: { host: string; port: number }): Promise<FetchedZone>;
   settings: {
     privatePool: string;
     publicPool: string;

@@ -9,12 +9,17 @@ import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
 import { configRoutes } from "./configs/routes.js";
+import { domainFields } from "./domains/fields.js";
+import { importRoutes } from "./domains/import.js";
+import { domainRoutes } from "./domains/routes.js";
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
 import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
+import { recordFields } from "./records/fields.js";
+import { recordRoutes } from "./records/routes.js";
 
 /** Every route of the native dialect. */
 export const routes: readonly Route<Cloud>[] = [
@@ -24,6 +29,9 @@ export const routes: readonly Route<Cloud>[] = [
   ...nodeRoutes,
   ...instanceRoutes,
   ...addressRoutes,
+  ...importRoutes,
+  ...domainRoutes,
+  ...recordRoutes,
   ...eventRoutes,
 ];
 
@@ -39,5 +47,7 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Node: nodeFields,
   Instance: instanceFields,
   Address: addressFields,
+  Domain: domainFields,
+  Record: recordFields,
   Event: eventFields,
 };

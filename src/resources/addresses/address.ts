@@ -97,7 +97,8 @@ export const addressesOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: n
 export const addressRow = (reader: Pick<CloudStore | Tx, "list">, address: string): AddressRow | undefined =>
   indexBy(reader.list("address"), byAddress).get(address)?.[0];
 
-const defaultRdns = (address: string): string => `${address.replaceAll(".", "-")}.ip.backlot.test`;
+/** The name that stands for an address, also where nobody chose one; it resolves. */
+export const addressName = (address: string): string => `${address.replaceAll(".", "-")}.ip.backlot.test`;
 
 /** Contract 10.1. Prefix and mask are the pool's for a private address, as in the public API. */
 export const addressView = (cloud: Pick<Cloud, "settings">, row: AddressRow) => {
@@ -109,7 +110,7 @@ export const addressView = (cloud: Pick<Cloud, "settings">, row: AddressRow) => 
     prefix: range.prefix,
     type: "ipv4" as const,
     public: row.public,
-    rdns: row.rdns ?? (row.public ? defaultRdns(row.address) : null),
+    rdns: row.rdns ?? (row.public ? addressName(row.address) : null),
     cloudId: row.instanceId,
     region: row.region,
     interfaceId: null,

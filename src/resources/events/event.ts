@@ -2,7 +2,7 @@ import { wireTime } from "../../kernel/clock.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, Tx } from "../cloud.js";
 
-type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script";
+type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "domain";
 
 /** What an event is about. `parentId` is the balancer of a config, for the url. */
 export interface Entity {
@@ -84,6 +84,7 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   token: ({ id }) => `/v4/profile/tokens/${id}`,
   account: () => "/v4/account",
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
+  domain: ({ id }) => `/v4/domains/${id}`,
 };
 const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node" };
 
