@@ -4,7 +4,7 @@ import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import type { Cloud } from "../resources/cloud.js";
-import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
+import { acceptedScope, accessOf, callerOf, invalidToken, isAllowed } from "./auth.js";
 import { bodyLimitBytes, parseBody } from "./body.js";
 import { selected } from "./filter.js";
 import { requestFault } from "./origin.js";
@@ -62,13 +62,13 @@ const queryProblems = (names: readonly string[], allowed: readonly string[]): Pr
     );
 
 const authorize = (cloud: Cloud, route: Route<never>, req: Request, res: Response): Caller | undefined => {
-  res.setHeader("X-Accepted-OAuth-Scopes", acceptedScope(route.scope, route.method));
+  res.setHeader("X-Accepted-OAuth-Scopes", acceptedScope(route.scope, accessOf(route)));
   res.setHeader("X-OAuth-Scopes", "unknown");
   const caller = callerOf(cloud, req.headers.authorization);
   if (caller) res.setHeader("X-OAuth-Scopes", caller.scopes);
   if (route.scope === null) return caller;
   if (!caller) throw invalidToken();
-  if (!isAllowed(caller, route.scope, route.method)) {
+  if (!isAllowed(caller, route.scope, accessOf(route))) {
     throw new Fault("unauthenticated", [{ reason: "Your OAuth token is not authorized to use this endpoint." }]);
   }
   return caller;
@@ -91,10 +91,10 @@ const pathParameters = (route: Route<never>, req: Request) => {
 const checkedBody = <C>(route: Route<C>, call: Call<C, undefined>, known: number, req: Request): { body: unknown; problems: readonly Problem[] } => {
   const schema: BodySchema<unknown> = route.body ?? anyBody;
   const raw = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
-  const { body, problems } = schema.parse(camelKeys(parseBody(raw, req.headers["content-type"]), schema.verbatim));
+  const { body, problems, flagged } = schema.parse(camelKeys(parseBody(raw, req.headers["content-type"]), schema.verbatim));
   if (problems.length + known === 0 || !route.rules) return { body, problems };
-  const flagged = new Set(problems.map(({ field }) => field?.split(/[.[]/)[0] ?? ""));
-  const broken = route.rules({ ...call, body }, flagged).filter(({ field }) => !flagged.has(field?.split(/[.[]/)[0] ?? ""));
+  const isTold = (field = ""): boolean => [...flagged].some((at) => field === at || field.startsWith(`${at}.`) || field.startsWith(`${at}[`));
+  const broken = route.rules({ ...call, body }, flagged).filter(({ field }) => !isTold(field));
   return { body, problems: [...problems, ...broken] };
 };
 
@@ -133,7 +133,7 @@ const serve = async <C>(route: Route<C>, context: C, caller: Caller | undefined,
 };
 
 /** For routes that take no members: whatever JSON object comes is ignored, as unknown members are (contract section 3). */
-const anyBody = { parse: () => ({ body: {}, problems: [] }), verbatim: [] } as unknown as BodySchema<unknown>;
+const anyBody = { parse: () => ({ body: {}, problems: [], flagged: new Set() }), verbatim: [] } as unknown as BodySchema<unknown>;
 
 const faultOf = (error: unknown): Fault | undefined => {
   if (error instanceof Fault) return error;

@@ -64,7 +64,7 @@ export const isHostName = (name: string): boolean => {
 export const isOwnerName = (name: string): boolean => isHostName(name.startsWith("*.") ? name.slice(2) : name) || name === "*";
 
 /** `198.18.0.2` -> `2.0.18.198.in-addr.arpa`; undefined for what is no IPv4 address. */
-export const reverseName = (address: string): string | undefined =>
+export const pointerName = (address: string): string | undefined =>
   parseIpv4(address) === undefined ? undefined : `${address.split(".").reverse().join(".")}.in-addr.arpa`;
 
 /** The reverse zone of the /24 that an address lies in. */

@@ -11,6 +11,10 @@ export interface Caller {
   scopes: string;
 }
 
+/** Whether the caller's token lets it read what `word` stands for; for a route that shows more to those who may. */
+export const mayRead = (caller: Caller | undefined, word: string): boolean =>
+  (caller?.scopes ?? "").split(/[ ,]+/).some((held) => held === "*" || held === `${word}:read_only` || held === `${word}:read_write`);
+
 /** What a route's function is given: everything already checked. */
 export interface Call<C, B> {
   cloud: C;
@@ -48,6 +52,8 @@ export interface Route<C, B = any> {
   query?: readonly string[];
   /** Scope word; GET wants `word:read_only`, the rest `word:read_write`. `null`: no token needed. */
   scope: string | null;
+  /** True for a POST that `word:read_only` may call, such as marking an event as seen (contract 15.1). */
+  isReading?: boolean;
   summary: string;
   body?: BodySchema<B>;
   answers: "list" | "one" | "empty";
@@ -56,8 +62,8 @@ export interface Route<C, B = any> {
   /** Name of the view's schema in the OpenAPI document. */
   shows?: string;
   /**
-   * What the rules say of a body that has other problems already, so that all are told at once: `body` holds the well-formed members,
-   * `flagged` names the others. Reads only. `run` applies the same rules again, in its commit.
+   * What the rules say of a body that has other problems already, so that all are told at once: `body` holds what is well formed,
+   * `flagged` names the rest. Reads only. `run` applies the same rules again, in its commit.
    */
   rules?(call: Call<C, Partial<B>>, flagged: ReadonlySet<string>): readonly Problem[];
   run(call: Call<C, B>): unknown;

@@ -1,7 +1,7 @@
 import { formatIpv4, parseCidr } from "../kernel/addresses.js";
 import { indexBy } from "../kernel/index-by.js";
-import { bareName, isOwnerName, type RecordData, reverseName, reverseZone, type Soa, type Zone, type ZoneRecord } from "../kernel/names.js";
-import { type AddressRow, addressesOf, addressName } from "../resources/addresses/address.js";
+import { bareName, isOwnerName, pointerName, type RecordData, reverseZone, type Soa, type Zone, type ZoneRecord } from "../kernel/names.js";
+import { type AddressRow, addressesOf, defaultRdns, reverseName } from "../resources/addresses/address.js";
 import { type BalancerRow, balancerHostname } from "../resources/balancers/balancer.js";
 import type { CloudStore } from "../resources/cloud.js";
 import { ownDomain } from "../resources/domains/rules.js";
@@ -56,7 +56,7 @@ export const ownZone = ({ store, real, server }: OwnNames, serial: number): Zone
     const shown = held.some((entry) => entry.public) ? held.filter((entry) => entry.public) : held;
     return shown.flatMap((entry) => address(`${row.label}.instances.${ownDomain}`, real(entry.address)));
   });
-  const addresses = store.list("address").flatMap((row) => (row.public ? address(addressName(row.address), real(row.address)) : []));
+  const addresses = store.list("address").flatMap((row) => (row.public ? address(defaultRdns(row.address), real(row.address)) : []));
   return zone(ownDomain, serial, [...address(ownServer, server), ...balancers, ...instances, ...addresses]);
 };
 
@@ -81,14 +81,14 @@ export interface ReverseKeys {
 }
 
 const byBalancerZone = (row: BalancerRow) => reverseZone(row.ipv4);
-const pointer = (at: string, host: string): ZoneRecord[] => record(reverseName(at) ?? "", { type: "PTR", host: bareName(host) });
+const pointer = (at: string, host: string): ZoneRecord[] => record(pointerName(at) ?? "", { type: "PTR", host: bareName(host) });
 
 /** What the addresses of one /24 are called the other way round: the chosen `rdns`, else the default name of a public address. */
 export const reverseOf = ({ store, real }: OwnNames, keys: ReverseKeys, apex: string, serial: number): Zone => {
   const rows = store.list("address");
   const named = (row: AddressRow, at: string): ZoneRecord[] => {
-    const name = row.rdns ?? (row.public ? addressName(row.address) : undefined);
-    return name === undefined ? [] : pointer(at, name);
+    const name = reverseName(row);
+    return name === null ? [] : pointer(at, name);
   };
   return zone(apex, serial, [
     ...(indexBy(rows, keys.shown).get(apex) ?? []).flatMap((row) => named(row, row.address)),

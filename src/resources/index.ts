@@ -1,10 +1,12 @@
 import type { FieldTable } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
-import { addressFields } from "./addresses/fields.js";
+import { accountRoutes, accountShapes } from "./account/routes.js";
+import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
-import { imageFields, kernelFields, regionFields, scriptFields, typeFields } from "./catalogue/fields.js";
+import { billingRoutes, billingShapes } from "./billing/routes.js";
+import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
@@ -18,12 +20,17 @@ import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
+import { notificationFields, notificationRoutes } from "./notifications/routes.js";
 import { recordFields } from "./records/fields.js";
 import { recordRoutes } from "./records/routes.js";
+import { scriptFields } from "./scripts/fields.js";
+import { scriptRoutes } from "./scripts/routes.js";
+import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
 
 /** Every route of the native dialect. */
 export const routes: readonly Route<Cloud>[] = [
   ...catalogueRoutes,
+  ...scriptRoutes,
   ...balancerRoutes,
   ...configRoutes,
   ...nodeRoutes,
@@ -33,6 +40,10 @@ export const routes: readonly Route<Cloud>[] = [
   ...domainRoutes,
   ...recordRoutes,
   ...eventRoutes,
+  ...accountRoutes,
+  ...billingRoutes,
+  ...notificationRoutes,
+  ...tagRoutes,
 ];
 
 /** The field table behind each name a route `shows`. */
@@ -49,5 +60,12 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Address: addressFields,
   Domain: domainFields,
   Record: recordFields,
+  InstanceAddresses: instanceAddressFields,
   Event: eventFields,
+  Price: priceFields,
+  ...accountShapes,
+  ...billingShapes,
+  Notification: notificationFields,
+  Tag: tagFields,
+  TaggedThing: taggedThingFields,
 };

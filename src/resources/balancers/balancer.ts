@@ -2,7 +2,7 @@ import { formatIpv4, parseCidr } from "../../kernel/addresses.js";
 import { wireTime } from "../../kernel/clock.js";
 import { Fault, notFound } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
-import { addressName } from "../addresses/address.js";
+import { defaultRdns } from "../addresses/address.js";
 import type { CloudStore, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 
@@ -40,7 +40,7 @@ export const requireBalancer = (reader: Pick<CloudStore | Tx, "get">, id: number
 export const balancerEntity = (row: { id: number; label: string }): Entity => ({ kind: "balancer", id: row.id, label: row.label });
 
 /** Resolves to the balancer's address. */
-export const balancerHostname = (row: Pick<BalancerRow, "ipv4">): string => addressName(row.ipv4);
+export const balancerHostname = (row: Pick<BalancerRow, "ipv4">): string => defaultRdns(row.ipv4);
 
 /** Contract 8.1. The transfer members are null: bytes are counted by listener, not yet by month. */
 export const balancerView = (row: BalancerRow) => ({
