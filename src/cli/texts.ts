@@ -1,7 +1,14 @@
 import type { Problem } from "../kernel/fault.js";
 
 /** What `backlot start` prints for people once it serves. */
-export const welcome = (run: { url: string; token: string; runtime: string; state: string; onExit: "keep" | "stop" }): string[] => {
+export const welcome = (run: {
+  url: string;
+  token: string;
+  runtime: string;
+  dns: { address: string; port: number } | null;
+  state: string;
+  onExit: "keep" | "stop";
+}): string[] => {
   const bearer = `-H 'Authorization: Bearer ${run.token}'`;
   const balancer = `'{"region":"us-east","label":"web","client_conn_throttle":0}'`;
   return [
@@ -9,6 +16,7 @@ export const welcome = (run: { url: string; token: string; runtime: string; stat
     `  token    ${run.token}`,
     `  runtime  ${run.runtime}`,
     `  state    ${run.state}`,
+    ...(run.dns ? [`  names    ${run.dns.address} port ${run.dns.port} (backlot dns says how this machine asks there)`] : []),
     "",
     "The next three commands to type:",
     `  curl ${run.url}/v4/regions`,

@@ -121,7 +121,8 @@ const serve = async <C>(route: Route<C>, context: C, caller: Caller | undefined,
   const { query, problems, names } = queryOf(req);
   const { page, problems: pageProblems } = pageOf(query, pageBounds);
   problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
-  const call = { cloud: context, ...pathParameters(route, req), query, body: undefined, caller };
+  const remoteAddress = (req.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
+  const call = { cloud: context, ...pathParameters(route, req), query, body: undefined, caller, remoteAddress };
   const checked = collecting(problems, () => checkedBody(route, call, problems.length, req));
   problems.push(...(checked?.problems ?? []));
   // A list is only read, so its filter is judged even when something else is wrong.
