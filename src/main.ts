@@ -27,7 +27,7 @@ import { costsView } from "./resources/billing/costs.js";
 import { billedSoFar, openBilling } from "./resources/billing/invoice.js";
 import { metered } from "./resources/billing/metering.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
-import { type Cloud, type CloudStore, type Kinds, kinds, observed } from "./resources/cloud.js";
+import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
 import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
@@ -216,7 +216,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const startedMs = clock.now();
   const onProblem = (reason: string): void => log.warn(reason);
 
-  const opened = await openStore<Kinds>({ folder: config.state, kinds, schemaVersion, migrations, onProblem });
+  const opened = await openStore<Kinds>({ folder: config.state, kinds, firstIds, schemaVersion, migrations, onProblem });
   closers.add(() => opened.close());
   const billed = billedTime(clock, billedSoFar(opened));
   const store = metered(opened, billed);

@@ -1,4 +1,5 @@
 import { parentPort, workerData } from "node:worker_threads";
+import { Beat } from "./beat.js";
 import { HintThrottle } from "./hint-throttle.js";
 import { Listener } from "./listener.js";
 import type { Order, Report, WorkerSettings } from "./messages.js";
@@ -6,7 +7,9 @@ import type { ListenerCounters, ListenerKey, ListenerState } from "./plane.js";
 
 // The worker thread's door: orders in, reports out. Orders about one key run one after the other, different keys side by side.
 
-const { limits } = workerData as WorkerSettings;
+const manner = workerData as WorkerSettings;
+const { limits } = manner;
+const beat = new Beat();
 const listeners = new Map<ListenerKey, Listener>();
 /** What listeners that are gone had counted: whoever adds bytes up reads now and then, and keys are never used again. */
 const ended = new Map<ListenerKey, ListenerCounters>();
@@ -44,7 +47,7 @@ const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<Listener
     const hint = (node: number, reason: string) => {
       if (throttle.admits(`${key} ${node} ${reason}`, performance.now())) report({ kind: "hint", key, node, reason });
     };
-    listener = new Listener({ limits, hint });
+    listener = new Listener({ manner, beat, hint });
     listeners.set(key, listener);
   }
   return listener.apply(wanted, lastPort);

@@ -91,10 +91,10 @@ const pathParameters = (route: Route<never>, req: Request) => {
 const checkedBody = <C>(route: Route<C>, call: Call<C, undefined>, known: number, req: Request): { body: unknown; problems: readonly Problem[] } => {
   const schema: BodySchema<unknown> = route.body ?? anyBody;
   const raw = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
-  const { body, problems } = schema.parse(camelKeys(parseBody(raw, req.headers["content-type"]), schema.verbatim));
+  const { body, problems, flagged } = schema.parse(camelKeys(parseBody(raw, req.headers["content-type"]), schema.verbatim));
   if (problems.length + known === 0 || !route.rules) return { body, problems };
-  const flagged = new Set(problems.map(({ field }) => field?.split(/[.[]/)[0] ?? ""));
-  const broken = route.rules({ ...call, body }, flagged).filter(({ field }) => !flagged.has(field?.split(/[.[]/)[0] ?? ""));
+  const isTold = (field = ""): boolean => [...flagged].some((at) => field === at || field.startsWith(`${at}.`) || field.startsWith(`${at}[`));
+  const broken = route.rules({ ...call, body }, flagged).filter(({ field }) => !isTold(field));
   return { body, problems: [...problems, ...broken] };
 };
 
@@ -132,7 +132,7 @@ const serve = async <C>(route: Route<C>, context: C, caller: Caller | undefined,
 };
 
 /** For routes that take no members: whatever JSON object comes is ignored, as unknown members are (contract section 3). */
-const anyBody = { parse: () => ({ body: {}, problems: [] }), verbatim: [] } as unknown as BodySchema<unknown>;
+const anyBody = { parse: () => ({ body: {}, problems: [], flagged: new Set() }), verbatim: [] } as unknown as BodySchema<unknown>;
 
 const faultOf = (error: unknown): Fault | undefined => {
   if (error instanceof Fault) return error;

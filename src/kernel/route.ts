@@ -11,6 +11,10 @@ export interface Caller {
   scopes: string;
 }
 
+/** Whether the caller's token lets it read what `word` stands for; for a route that shows more to those who may. */
+export const mayRead = (caller: Caller | undefined, word: string): boolean =>
+  (caller?.scopes ?? "").split(/[ ,]+/).some((held) => held === "*" || held === `${word}:read_only` || held === `${word}:read_write`);
+
 /** What a route's function is given: everything already checked. */
 export interface Call<C, B> {
   cloud: C;
@@ -56,8 +60,8 @@ export interface Route<C, B = any> {
   /** Name of the view's schema in the OpenAPI document. */
   shows?: string;
   /**
-   * What the rules say of a body that has other problems already, so that all are told at once: `body` holds the well-formed members,
-   * `flagged` names the others. Reads only. `run` applies the same rules again, in its commit.
+   * What the rules say of a body that has other problems already, so that all are told at once: `body` holds what is well formed,
+   * `flagged` names the rest. Reads only. `run` applies the same rules again, in its commit.
    */
   rules?(call: Call<C, Partial<B>>, flagged: ReadonlySet<string>): readonly Problem[];
   run(call: Call<C, B>): unknown;

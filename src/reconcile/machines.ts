@@ -1,6 +1,6 @@
 import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
-import { addressesOf, releaseSlice } from "../resources/addresses/address.js";
+import { type FreedAddressRow, forgetFreed, freedOf, releaseAddresses } from "../resources/addresses/address.js";
 import { type Cloud, observe, observed, type Tx } from "../resources/cloud.js";
 import { moveEvent, recordEvent } from "../resources/events/event.js";
 import { type InstanceRow, instanceEntity, type Job } from "../resources/instances/instance.js";
@@ -35,6 +35,9 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   const startup = new Set<number>();
   /** Instances whose addresses changed since they were last ensured. */
   const moved = new Set<number>();
+
+  /** Who had each address when it was last told of: an assignment concerns the former holder too. */
+  const holders = new Map(store.list("address").map((row) => [row.id, row.instanceId]));
 
   /** Writes the end of a job, unless the row has moved on meanwhile (deleted, say). */
   const endJob = (row: InstanceRow, job: Job, end: (tx: Tx, row: InstanceRow) => void): Promise<void> =>
@@ -81,8 +84,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       throw error;
     }
     await store.commit((tx) => {
-      for (const address of addressesOf(tx, row.id)) tx.remove("address", address.id);
-      releaseSlice(tx, row.region);
+      releaseAddresses(tx, row);
       tx.remove("instance", row.id);
       moveEvent(tx, cloud, job.eventId, "finished");
     });
@@ -99,6 +101,11 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       tx.update("instance", row.id, { job: now.power === "on" ? boot() : null });
     });
 
+  /** What this machine surely has no more may be given to others. */
+  const letGo = async (freed: readonly FreedAddressRow[]): Promise<void> => {
+    if (freed.length > 0) await store.commit((tx) => forgetFreed(tx, freed));
+  };
+
   const runJob = async (row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
     if (job.verb === "delete") return removeInstance(row, job);
     if (job.verb === "create") return endCreate(row, job);
@@ -106,7 +113,9 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     diedAt.delete(row.id);
     moved.delete(row.id);
     try {
+      const freed = freedOf(store, row.id);
       const machine = await driver.ensure(machineSpec(cloud, row), signal);
+      await letGo(freed);
       // Deleted meanwhile: what is being taken away must not look like something that runs.
       if (store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
       await finishJob(row, job, machine.substitutedImage && `${row.image} cannot be had here; ${machine.substitutedImage} was booted instead.`);
@@ -162,7 +171,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       recordEvent(tx, cloud, {
         action: "script_deploy",
         entity: instanceEntity(now),
-        secondary: { kind: "script", id: row.script?.id ?? 0, label: entry?.label ?? "" },
+        secondary: { kind: "script", id: row.script?.id ?? 0, label: row.script?.own?.label ?? entry?.label ?? "" },
         status: exitCode === 0 ? "finished" : "failed",
         message: exitCode === 0 ? "" : `The script ended with exit status ${exitCode}. Its last lines:\n${lines}`,
       });
@@ -171,8 +180,12 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
 
   /** A failure is tried again, so what made it due must not be forgotten. */
   const ensureAgain = async (id: number, spec: MachineSpec, signal: AbortSignal): Promise<void> => {
+    const freed = freedOf(store, id);
     try {
-      await driver.ensure(spec, signal);
+      const { script } = await driver.ensure(spec, signal);
+      // A runtime may let a deploy script end before it changes what is under it; its end is a hint, and then this is due once more.
+      if (script?.exitCode === null) moved.add(id);
+      else await letGo(freed);
     } catch (error) {
       moved.add(id);
       throw error;
@@ -186,7 +199,10 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     const spec = machineSpec(cloud, row);
     if (row.power === "off") {
       startup.delete(row.id);
+      const freed = freedOf(store, row.id);
       if (machine?.running) await driver.ensure(spec, signal);
+      await letGo(freed);
+      moved.delete(row.id);
       see(row, undefined);
       return undefined;
     }
@@ -220,9 +236,13 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     if (kind === "instance") loop.poke(id);
     if (kind === "address") {
       const holder = store.get("address", id)?.instanceId;
-      if (holder === undefined) return;
-      moved.add(holder);
-      loop.poke(holder);
+      for (const instance of new Set([holders.get(id), holder])) {
+        if (instance === undefined) continue;
+        moved.add(instance);
+        loop.poke(instance);
+      }
+      if (holder === undefined) holders.delete(id);
+      else holders.set(id, holder);
     }
   });
   const hints = driver.watch((instance) => loop.poke(instance));

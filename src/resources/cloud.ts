@@ -1,7 +1,7 @@
 import type { Clock } from "../kernel/clock.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
-import type { AddressRow, SliceRow } from "./addresses/address.js";
+import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { BilledTime } from "./billing/billed-time.js";
 import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
@@ -13,6 +13,7 @@ import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
+import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
@@ -24,6 +25,7 @@ export interface Kinds {
   node: NodeRow;
   instance: InstanceRow;
   address: AddressRow;
+  freedAddress: FreedAddressRow;
   slice: SliceRow;
   event: EventRow;
   token: TokenRow;
@@ -36,6 +38,8 @@ export interface Kinds {
   paymentMethod: PaymentMethodRow;
   transferMonth: TransferMonthRow;
   tag: TagRow;
+  script: ScriptRow;
+  deployment: DeploymentRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -51,6 +55,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "node",
   "instance",
   "address",
+  "freedAddress",
   "slice",
   "event",
   "token",
@@ -63,7 +68,12 @@ export const kinds: readonly (keyof Kinds)[] = [
   "paymentMethod",
   "transferMonth",
   "tag",
+  "script",
+  "deployment",
 ];
+
+/** Kinds whose ids do not begin with 1. */
+export const firstIds: Partial<Record<keyof Kinds, number>> = { script: firstOwnScriptId };
 
 export type CloudStore = Store<Kinds>;
 export type Tx = Transaction<Kinds>;

@@ -26,8 +26,14 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: false,
     note: "Backup window and alerts are recorded; the rest is not served.",
   },
+  {
+    subject: "addresses: assigned between instances",
+    real: true,
+    note: "Running machines give and take them at once; an address taken from an instance goes to nobody else before its machine is without it.",
+  },
+  { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
+  { subject: "addresses: rdns", real: false, note: "Validated and stored; outside the account's own domains any valid name is taken." },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
-  { subject: "instance: private scripts, private images", real: false, note: "Only the public catalogue." },
   { subject: "volumes, domains, OAuth, rate limits", real: false, note: "Not served yet: 404." },
   {
     subject: "account: invoices, balance",
@@ -46,6 +52,12 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   },
   { subject: "account: cancel, managed, promotions, PayPal, transfers to other accounts", real: false, note: "Refused with the reason." },
   { subject: "notifications", real: true, note: "What is in a bad way now: engine, ports, boots, images, disk, unpaid balance. Nothing is stored." },
+  {
+    subject: "scripts: public and private",
+    real: true,
+    note: "Run once at first boot with the answers given; a machine keeps the text it was deployed with, and the log is at `/_backlot/instances/ID`.",
+  },
+  { subject: "instance: private images", real: false, note: "Only the public catalogue." },
   { subject: "the public vendor's spelling of paths and fields", real: false, note: "Not served yet: 404." },
   {
     subject: "events",

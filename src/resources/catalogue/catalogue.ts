@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Script } from "../scripts/script.js";
 
 /** A catalogue entry as it is served, already in wire spelling; only the members the rules need are named. */
 interface Entry {
@@ -32,14 +33,17 @@ interface ImageEntry extends Entry {
   label: string;
 }
 
-/** A public script (contract 13.2) with its text. */
-export interface ScriptEntry {
+/** A script that Backlot ships, as `fixtures/scripts/scripts.json` says it; its text is in the file it names. */
+interface ShippedScript {
   id: number;
+  username: string;
   label: string;
-  images: readonly string[];
-  script: string;
-  user_defined_fields: ReadonlyArray<{ name: string; label: string; default?: string; oneof?: string; manyof?: string }>;
-  [member: string]: unknown;
+  description: string;
+  images: string[];
+  created: string;
+  updated: string;
+  rev_note: string;
+  script_file: string;
 }
 
 /** What never changes while Backlot runs. Rows come from `fixtures/`, the order is the public API's. */
@@ -48,10 +52,10 @@ export interface Catalogue {
   images: readonly ImageEntry[];
   types: readonly TypeEntry[];
   kernels: readonly Entry[];
-  scripts: readonly ScriptEntry[];
   balancerTypes: readonly PricedEntry[];
   volumeTypes: readonly PricedEntry[];
   transferPrices: readonly PricedEntry[];
+  scripts: readonly Script[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
@@ -59,19 +63,21 @@ const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")
 /** Reads the catalogue from the fixtures' folder. */
 export const readCatalogue = (fixtures: string): Catalogue => {
   const scripts = join(fixtures, "scripts");
-  const withText = ({ script_file, ...entry }: ScriptEntry & { script_file: string }): ScriptEntry => ({
+  const withText = ({ script_file, rev_note, ...entry }: ShippedScript): Script => ({
     ...entry,
-    mine: false,
-    script: readFileSync(join(scripts, script_file), "utf8"),
+    revNote: rev_note,
+    isPublic: true,
+    own: false,
+    text: readFileSync(join(scripts, script_file), "utf8"),
   });
   return {
     regions: readRows(join(fixtures, "catalogue", "regions.json")),
     images: readRows(join(fixtures, "catalogue", "images.json")),
     types: readRows(join(fixtures, "catalogue", "types.json")),
     kernels: readRows(join(fixtures, "catalogue", "kernels.json")),
-    scripts: readRows<ScriptEntry & { script_file: string }>(join(scripts, "scripts.json")).map(withText),
     balancerTypes: readRows(join(fixtures, "catalogue", "balancer-types.json")),
     volumeTypes: readRows(join(fixtures, "catalogue", "volume-types.json")),
     transferPrices: readRows(join(fixtures, "catalogue", "network-transfer-prices.json")),
+    scripts: readRows<ShippedScript>(join(scripts, "scripts.json")).map(withText),
   };
 };

@@ -114,6 +114,9 @@ export const createRequest = (
     name: containerName(owner.owner, spec.instance),
     Image: image.tag,
     Hostname: hostName(spec.label, spec.instance),
+    // For the hand-over at the first start (guest-files.ts); closed after it.
+    OpenStdin: true,
+    StdinOnce: true,
     StopTimeout: stopGraceSeconds,
     Labels: {
       ...ownerLabels(owner),
