@@ -18,6 +18,7 @@ export type FaultKind =
   | "method-not-allowed"
   | "unsupported-type"
   | "too-large"
+  | "too-many"
   | "unavailable"
   | "startup";
 

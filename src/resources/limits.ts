@@ -35,8 +35,17 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   { subject: "addresses: rdns", real: false, note: "Validated and stored; outside the account's own domains any valid name is taken." },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
   { subject: "instance: private scripts, private images", real: false, note: "Only the public catalogue." },
-  { subject: "volumes, domains, account records, tags, OAuth, rate limits", real: false, note: "Not served yet: 404." },
-  { subject: "the public vendor's spelling of paths and fields", real: false, note: "Not served yet: 404." },
+  { subject: "volumes, domains, account records, tags, OAuth", real: false, note: "Not served yet: 404." },
+  {
+    subject: "rate limits",
+    real: true,
+    note: "With --rate-limit, the public API's numbers; windows are divided by --speed. Without it nothing is refused, and the headers say so.",
+  },
+  {
+    subject: "the public Linode spelling",
+    real: true,
+    note: "Under /v4beta, under paths that only it has, and on all of /v4 at the port that --linode-port opens.",
+  },
   { subject: "events", real: true, note: "Written in the same commit as the change. The newest 10,000 are kept; a job under way reads 50 percent." },
   { subject: "lists: a page beyond the last", real: true, note: "Is empty and says the page asked for." },
 ];
