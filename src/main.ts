@@ -50,6 +50,8 @@ export interface Hooks {
 export interface Running {
   /** Base of the API, e.g. `http://127.0.0.1:4747`. */
   url: string;
+  /** Where every path speaks the public vendor's spelling; undefined without `linodePort`. */
+  linodeUrl: string | undefined;
   /** A full-rights token, valid now and after restarts. */
   token: string;
   runtime: "docker" | "process";
@@ -272,6 +274,8 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const store = metered(opened, billed);
   const server = await openServer(config.host, config.port);
   closers.add(() => server.close());
+  const publicServer = config.linodePort === undefined ? undefined : await openServer(config.host, config.linodePort);
+  closers.add(() => publicServer?.close());
   // The runtime asks it about its guests only once machines are made, when the names' room is open.
   let names: Names | undefined;
   const { driver, choice, occupied } = await openMachinesRoom(
@@ -368,14 +372,15 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     { routes: [...routes, describe], context: cloud } as never,
     { routes: backlotRoutes, context: operator } as never,
   ];
-  server.serve(createApp(cloud, log, config.host, mounts));
+  const app = createApp(cloud, log, { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit }, mounts);
+  for (const door of [server, publicServer]) door?.serve(app);
   // Once more, on top: the API closes before what it serves.
-  closers.add(() => server.close());
+  closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])));
 
   const path = join(config.state, runningFile);
   await writeFile(path, JSON.stringify({ url: server.url, pid: process.pid, token: controlToken }), { mode: 0o600 });
   closers.add(() => rm(path, { force: true }));
   const dns = nameServer ? { address: nameServer.address, port: nameServer.port } : null;
   log.info({ url: server.url, runtime: driver.name, state: config.state, dns }, "serving");
-  return { url: server.url, token, runtime: driver.name, pid: process.pid, dns, state: config.state, close, closed };
+  return { url: server.url, linodeUrl: publicServer?.url, token, runtime: driver.name, pid: process.pid, dns, state: config.state, close, closed };
 };
