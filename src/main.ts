@@ -22,6 +22,7 @@ import { addressesOf } from "./resources/addresses/address.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
 import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
+import { layOutOldInstances } from "./resources/instances/layout.js";
 import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
 import { admitStartToken, freshToken, tokenHash } from "./resources/tokens/token.js";
@@ -226,6 +227,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   };
   const token = config.token ?? freshToken();
   await admitStartToken(cloud, token);
+  await layOutOldInstances(cloud);
 
   let machinesAtExit = config.onExit;
   closers.add(async () => {

@@ -4,9 +4,11 @@ import type { AddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
 import type { ConfigRow, ObservedListener } from "./configs/config.js";
+import type { DiskRow } from "./disks/disk.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
+import type { ProfileRow } from "./profiles/profile.js";
 import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
 import type { TokenRow } from "./tokens/token.js";
 
@@ -16,6 +18,8 @@ export interface Kinds {
   config: ConfigRow;
   node: NodeRow;
   instance: InstanceRow;
+  disk: DiskRow;
+  profile: ProfileRow;
   address: AddressRow;
   slice: SliceRow;
   event: EventRow;
@@ -37,6 +41,8 @@ export const kinds: readonly (keyof Kinds)[] = [
   "config",
   "node",
   "instance",
+  "disk",
+  "profile",
   "address",
   "slice",
   "event",

@@ -9,12 +9,16 @@ import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
 import { configRoutes } from "./configs/routes.js";
+import { diskFields } from "./disks/fields.js";
+import { diskRoutes } from "./disks/routes.js";
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
 import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
+import { profileFields } from "./profiles/fields.js";
+import { profileRoutes } from "./profiles/routes.js";
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 
@@ -26,6 +30,8 @@ export const routes: readonly Route<Cloud>[] = [
   ...configRoutes,
   ...nodeRoutes,
   ...instanceRoutes,
+  ...diskRoutes,
+  ...profileRoutes,
   ...addressRoutes,
   ...eventRoutes,
 ];
@@ -41,6 +47,8 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Config: configFields,
   Node: nodeFields,
   Instance: instanceFields,
+  Disk: diskFields,
+  InstanceConfig: profileFields,
   Address: addressFields,
   Event: eventFields,
 };

@@ -7,7 +7,8 @@ interface Entry {
   id: string;
   [member: string]: unknown;
 }
-interface TypeEntry extends Entry {
+/** A plan. */
+export interface TypeEntry extends Entry {
   label: string;
   /** MiB */
   memory: number;
