@@ -1,3 +1,4 @@
+import type { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
 import { until } from "../support/until.js";
@@ -14,6 +15,7 @@ import {
   fieldsOf,
   httpServer,
   instanceIn,
+  isListening,
   listening,
   nodesStatus,
   occupyPort,
@@ -271,6 +273,20 @@ describe("notifications (contract 14.6)", () => {
     await holder.close();
     await listening(cloud, config);
     expect(await noticesOf("balancer_config", config.id)).toEqual([]);
+  });
+
+  it("an interruption of the balancers is told for a while, though they serve again", async () => {
+    const other = await startCloud();
+    // Node tells the process about every worker it starts: no door of ours is needed to end one.
+    const started = new Promise<Worker>((resolve) => process.once("worker", resolve));
+    const config = await createConfig(other, (await createBalancer(other)).id, { port: 20_196 });
+    const place = placeOfListener(await listening(other, config));
+    await (await started).terminate();
+    const told = await until(async () => (await other.api.get("/v4/account/notifications")).body.data[0], { what: "the notice" });
+    expect(told).toMatchObject({ severity: "major", entity: null, message: expect.stringContaining("worker thread was lost") });
+    expect(Date.parse(`${told.until}Z`)).toBeGreaterThan(Date.parse(`${told.when}Z`));
+    await until(() => isListening(place), { what: "the listener" });
+    await other.close();
   });
 
   it("a boot that failed is told until the instance boots", async () => {
