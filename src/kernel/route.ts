@@ -26,6 +26,8 @@ export interface Call<C, B> {
   body: B;
   /** Undefined only on public routes that were called without a token. */
   caller: Caller | undefined;
+  /** Where the request came from; IPv4 as such, not mapped into IPv6. */
+  remoteAddress: string;
 }
 
 /** Rows to list: `http` filters, orders and pages them, and makes views of one page only. */

@@ -11,6 +11,9 @@ import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
 import { configRoutes } from "./configs/routes.js";
+import { domainFields } from "./domains/fields.js";
+import { importRoutes } from "./domains/import.js";
+import { domainRoutes } from "./domains/routes.js";
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
 import { instanceFields } from "./instances/fields.js";
@@ -18,6 +21,8 @@ import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
 import { notificationFields, notificationRoutes } from "./notifications/routes.js";
+import { recordFields } from "./records/fields.js";
+import { recordRoutes } from "./records/routes.js";
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
@@ -31,6 +36,9 @@ export const routes: readonly Route<Cloud>[] = [
   ...nodeRoutes,
   ...instanceRoutes,
   ...addressRoutes,
+  ...importRoutes,
+  ...domainRoutes,
+  ...recordRoutes,
   ...eventRoutes,
   ...accountRoutes,
   ...billingRoutes,
@@ -50,6 +58,8 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Node: nodeFields,
   Instance: instanceFields,
   Address: addressFields,
+  Domain: domainFields,
+  Record: recordFields,
   InstanceAddresses: instanceAddressFields,
   Event: eventFields,
   Price: priceFields,

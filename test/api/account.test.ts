@@ -125,10 +125,7 @@ describe("what is a record only, and what is not here", () => {
     });
   });
 
-  it("lists are empty, and asking for more is refused with the reason", async () => {
-    for (const path of ["maintenance", "betas", "service-transfers", "entity-transfers"]) {
-      expect(await get(`/v4/account/${path}`)).toEqual({ data: [], page: 1, pages: 1, results: 0 });
-    }
+  it("asking for it is refused with the reason", async () => {
     for (const path of ["service-transfers", "entity-transfers", "promo-codes", "payments/paypal", "payments/paypal/execute", "cancel"]) {
       const { status, body } = await cloud.api.post(`/v4/account/${path}`, {});
       expect([status, body.errors[0].reason.length > 20], path).toEqual([400, true]);
@@ -311,6 +308,22 @@ describe("notifications (contract 14.6)", () => {
     await instanceIn(cloud, instance.id, "running");
     expect(await noticesOf("instance", instance.id)).toEqual([]);
     await removeInstance(cloud, instance.id);
+  });
+});
+
+describe("domains", () => {
+  it("without any instance are worth a notice (contract 12), and carry tags", async () => {
+    const other = await startCloud();
+    const notices = async (): Promise<Json[]> => (await other.api.get("/v4/account/notifications")).body.data;
+    const wanted = { domain: "stage.test", type: "master", soa_email: "who@stage.test" };
+    const { body: domain } = await other.api.post("/v4/domains", wanted);
+    expect(await notices()).toMatchObject([{ severity: "minor", label: "Domains without instances", entity: null }]);
+    expect((await other.api.post("/v4/tags", { label: "names", domains: [domain.id] })).status).toBe(200);
+    expect((await other.api.get("/v4/tags/names")).body.data).toMatchObject([{ type: "domain", data: { domain: "stage.test", tags: ["names"] } }]);
+    const instance = await createInstance(other, { booted: false });
+    expect(await notices()).toEqual([]);
+    await removeInstance(other, instance.id);
+    await other.close();
   });
 });
 

@@ -73,6 +73,7 @@ describe("what is shown has exactly the members of its field table", () => {
       Node: await get(nodePath(node)),
       Instance: await get(`/v4/cloud/instances/${instance.id}`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
+      InstanceAddresses: await get(`/v4/cloud/instances/${instance.id}/ips`),
       Event: await first("/v4/account/events"),
       Region: await first("/v4/regions"),
       Image: await first("/v4/images"),

@@ -2,7 +2,7 @@ import { wireTime } from "../../kernel/clock.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, Tx } from "../cloud.js";
 
-type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "tag";
+type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "tag" | "domain";
 
 /** What an event is about. `parentId` is the balancer of a config, for the url. */
 export interface Entity {
@@ -82,6 +82,7 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   token: ({ id }) => `/v4/profile/tokens/${id}`,
   account: () => "/v4/account",
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
+  domain: ({ id }) => `/v4/domains/${id}`,
   tag: ({ id }) => `/v4/tags/${encodeURIComponent(id)}`,
 };
 const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node" };
