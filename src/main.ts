@@ -24,7 +24,7 @@ import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
 import { type Names, openNames } from "./reconcile/names.js";
-import { openSurroundings } from "./reconcile/surroundings.js";
+import { balancersNotice, openSurroundings } from "./reconcile/surroundings.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { billedTime } from "./resources/billing/billed-time.js";
 import { costsView } from "./resources/billing/costs.js";
@@ -336,7 +336,12 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     names = opened;
     closers.add(() => opened.close());
   }
-  const plane = openPlane({ onProblem });
+  const plane = openPlane({
+    onProblem: (reason) => {
+      log.warn(reason);
+      cloud.notices.note("balancers", balancersNotice(reason, clock.now()));
+    },
+  });
   closers.add(() => plane.close());
   const health = await openLoops(cloud, driver, plane, log, closers);
   closers.add(openAccountLoops(cloud, driver, plane, config.state, log));
