@@ -1,9 +1,11 @@
 import type { FieldTable } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
+import { absentRoutes } from "./absent/absent.js";
 import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
+import { accountAvailabilityFields, availabilityRoutes, maintenancePolicyFields, regionAvailabilityFields } from "./catalogue/availability.js";
 import { imageFields, kernelFields, regionFields, scriptFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
@@ -16,8 +18,9 @@ import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
 
-/** Every route of the native dialect. */
-export const routes: readonly Route<Cloud>[] = [
+/** What Backlot has. Paths with a fixed last part stand before those whose last part is an id. */
+const builtRoutes: readonly Route<Cloud>[] = [
+  ...availabilityRoutes,
   ...catalogueRoutes,
   ...balancerRoutes,
   ...configRoutes,
@@ -27,8 +30,16 @@ export const routes: readonly Route<Cloud>[] = [
   ...eventRoutes,
 ];
 
+const isBuilt = ({ method, path }: Route<Cloud>): boolean => builtRoutes.some((entry) => entry.method === method && entry.path === path);
+
+/** Every route of the native dialect: what is not built stands first, since its paths are fixed, and only as long as it is not. */
+export const routes: readonly Route<Cloud>[] = [...absentRoutes.filter((entry) => !isBuilt(entry)), ...builtRoutes];
+
 /** The field table behind each name a route `shows`. */
 export const shapes: Readonly<Record<string, FieldTable>> = {
+  RegionAvailability: regionAvailabilityFields,
+  AccountAvailability: accountAvailabilityFields,
+  MaintenancePolicy: maintenancePolicyFields,
   Region: regionFields,
   Image: imageFields,
   Type: typeFields,

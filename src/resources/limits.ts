@@ -37,6 +37,16 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   { subject: "instance: private scripts, private images", real: false, note: "Only the public catalogue." },
   { subject: "volumes, domains, account records, tags, OAuth", real: false, note: "Not served yet: 404." },
   {
+    subject: "firewalls, VPCs, VLANs, placement groups, Kubernetes, databases, object storage, Longview, managed service, support tickets, betas",
+    real: false,
+    note: "Not built: their lists are empty, everything else about them is 404.",
+  },
+  {
+    subject: "availability, maintenance policies",
+    real: false,
+    note: "Catalogue data: every plan can be had everywhere, and nothing is ever maintained.",
+  },
+  {
     subject: "rate limits",
     real: true,
     note: "With --rate-limit, the public API's numbers; windows are divided by --speed. Without it nothing is refused, and the headers say so.",

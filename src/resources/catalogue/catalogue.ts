@@ -31,6 +31,12 @@ export interface ScriptEntry {
   [member: string]: unknown;
 }
 
+/** What would happen to an instance when its host is maintained (contract section 16). */
+export interface MaintenancePolicy {
+  slug: string;
+  [member: string]: unknown;
+}
+
 /** What never changes while Backlot runs. Rows come from `fixtures/`, the order is the public API's. */
 export interface Catalogue {
   regions: readonly Entry[];
@@ -38,6 +44,7 @@ export interface Catalogue {
   types: readonly TypeEntry[];
   kernels: readonly Entry[];
   scripts: readonly ScriptEntry[];
+  maintenancePolicies: readonly MaintenancePolicy[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
@@ -56,5 +63,6 @@ export const readCatalogue = (fixtures: string): Catalogue => {
     types: readRows(join(fixtures, "catalogue", "types.json")),
     kernels: readRows(join(fixtures, "catalogue", "kernels.json")),
     scripts: readRows<ScriptEntry & { script_file: string }>(join(scripts, "scripts.json")).map(withText),
+    maintenancePolicies: readRows(join(fixtures, "catalogue", "maintenance-policies.json")),
   };
 };
