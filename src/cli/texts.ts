@@ -6,6 +6,7 @@ export const welcome = (run: {
   linodeUrl: string | undefined;
   token: string;
   runtime: string;
+  dns: { address: string; port: number } | null;
   state: string;
   onExit: "keep" | "stop";
 }): string[] => {
@@ -17,6 +18,7 @@ export const welcome = (run: {
     `  token    ${run.token}`,
     `  runtime  ${run.runtime}`,
     `  state    ${run.state}`,
+    ...(run.dns ? [`  names    ${run.dns.address} port ${run.dns.port} (backlot dns says how this machine asks there)`] : []),
     "",
     "The next three commands to type:",
     `  curl ${run.url}/v4/regions`,

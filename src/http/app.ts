@@ -3,6 +3,7 @@ import express, { type NextFunction, type Request, type Response } from "express
 import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
+import { snake } from "../kernel/snake.js";
 import type { Cloud } from "../resources/cloud.js";
 import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
 import { bodyLimitBytes, parseBody } from "./body.js";
@@ -11,7 +12,7 @@ import { selected } from "./filter.js";
 import { requestFault } from "./origin.js";
 import { envelope, type Page, pageOf } from "./paging.js";
 import { type Allowance, openRateLimits, type RateLimits } from "./rate-limit.js";
-import { camelKeys, snake, snakeKeys } from "./spelling.js";
+import { camelKeys, snakeKeys } from "./spelling.js";
 import { errorBody, statusOf } from "./status.js";
 
 export interface Log {
@@ -146,7 +147,8 @@ const serve = async <C>(route: Route<C>, context: C, caller: Caller | undefined,
   const { query, problems, names } = queryOf(req);
   const { page, problems: pageProblems } = pageOf(query, dialectOf(res).pageSize);
   problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
-  const call = { cloud: context, ...pathParameters(route, req), query, body: undefined, caller };
+  const remoteAddress = (req.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
+  const call = { cloud: context, ...pathParameters(route, req), query, body: undefined, caller, remoteAddress };
   const checked = collecting(problems, () =>
     checkedBody(route, call, problems.length, req, (body) => dialectOf(res).heard(body, (route.body?.verbatim ?? []).map(snake))),
   );

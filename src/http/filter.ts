@@ -1,7 +1,7 @@
 import { Fault, type Problem } from "../kernel/fault.js";
 import type { Listing } from "../kernel/route.js";
+import { snake } from "../kernel/snake.js";
 import { parseJson } from "./body.js";
-import { snake } from "./spelling.js";
 
 type ValueOf = (name: string) => unknown;
 type Condition = (fieldValue: ValueOf) => boolean;

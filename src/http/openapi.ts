@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { type FieldTable, viewSchema } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
+import { snake } from "../kernel/snake.js";
 import { acceptedScope } from "./auth.js";
-import { snake } from "./spelling.js";
 
 type Json = Record<string, unknown>;
 

@@ -15,8 +15,11 @@ const fingerprintOf = (row: InstanceRow, script: DeployScript | null): string =>
     .slice(0, 32);
 
 const deployScript = (cloud: Cloud, row: InstanceRow): DeployScript | null => {
-  const entry = row.script && cloud.catalogue.scripts.find((candidate) => candidate.id === row.script?.id);
-  return entry && row.script ? { id: entry.id, text: entry.script, data: row.script.data, shipped: true } : null;
+  if (!row.script) return null;
+  const { id, data, own } = row.script;
+  if (own) return { id, text: own.text, data, shipped: false };
+  const entry = cloud.catalogue.scripts.find((candidate) => candidate.id === id);
+  return entry ? { id, text: entry.text, data, shipped: true } : null;
 };
 
 /** What the runtime is to make of a row; pure. */

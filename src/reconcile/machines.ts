@@ -65,7 +65,12 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   };
 
   const see = (row: InstanceRow, machine: Machine | undefined, problem: string | null = null): void =>
-    observe(store, "instance", row.id, { running: machine?.running ?? false, boots: machine?.boots ?? 0, problem });
+    observe(store, "instance", row.id, {
+      running: machine?.running ?? false,
+      boots: machine?.boots ?? 0,
+      problem,
+      ...(machine?.substitutedImage ? { substitutedImage: machine.substitutedImage } : {}),
+    });
 
   const removeInstance = async (row: InstanceRow, job: Job): Promise<void> => {
     await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
@@ -166,7 +171,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       recordEvent(tx, cloud, {
         action: "script_deploy",
         entity: instanceEntity(now),
-        secondary: { kind: "script", id: row.script?.id ?? 0, label: entry?.label ?? "" },
+        secondary: { kind: "script", id: row.script?.id ?? 0, label: row.script?.own?.label ?? entry?.label ?? "" },
         status: exitCode === 0 ? "finished" : "failed",
         message: exitCode === 0 ? "" : `The script ended with exit status ${exitCode}. Its last lines:\n${lines}`,
       });

@@ -32,10 +32,40 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Running machines give and take them at once; an address taken from an instance goes to nobody else before its machine is without it.",
   },
   { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
-  { subject: "addresses: rdns", real: false, note: "Validated and stored; outside the account's own domains any valid name is taken." },
+  {
+    subject: "addresses: rdns",
+    real: true,
+    note: "Resolves at the name server. Inside the account's own domains an A record must point back; any other valid name is taken, since nobody else is asked.",
+  },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
-  { subject: "instance: private scripts, private images", real: false, note: "Only the public catalogue." },
-  { subject: "volumes, domains, account records, tags, OAuth", real: false, note: "Not served yet: 404." },
+  {
+    subject: "account: invoices, balance",
+    real: true,
+    note: "From hours that things really existed, at the public price list, while Backlot ran. An hour takes 1/--speed of one; a billing month is 720 of them.",
+  },
+  {
+    subject: "account: payments, cards, agreements",
+    real: false,
+    note: "Records: no money moves, and of a card only kind, last four digits and expiry are kept.",
+  },
+  {
+    subject: "account: transfer",
+    real: true,
+    note: "Bytes that balancers' ports really carried this calendar month. What is beyond the quota is shown, and not on any invoice.",
+  },
+  { subject: "account: cancel, managed, promotions, PayPal, transfers to other accounts", real: false, note: "Refused with the reason." },
+  { subject: "notifications", real: true, note: "What is in a bad way now: engine, ports, boots, images, disk, unpaid balance. Nothing is stored." },
+  {
+    subject: "scripts: public and private",
+    real: true,
+    note: "Run once at first boot with the answers given; a machine keeps the text it was deployed with, and the log is at `/_backlot/instances/ID`.",
+  },
+  { subject: "instance: private images", real: false, note: "Only the public catalogue." },
+  {
+    subject: "events",
+    real: true,
+    note: "Written in the same commit as the change. The newest 10,000 are kept, those of the last 90 days are shown; a job under way reads 50 percent.",
+  },
   {
     subject: "firewalls, VPCs, VLANs, placement groups, Kubernetes, databases, object storage, Longview, managed service, support tickets, betas",
     real: false,
@@ -56,6 +86,5 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Under /v4beta, under paths that only it has, and on all of /v4 at the port that --linode-port opens.",
   },
-  { subject: "events", real: true, note: "Written in the same commit as the change. The newest 10,000 are kept; a job under way reads 50 percent." },
   { subject: "lists: a page beyond the last", real: true, note: "Is empty and says the page asked for." },
 ];

@@ -24,6 +24,8 @@ export interface StoreOptions<K> {
   /** Absolute; made (0700) when it is not there. Everything in it is 0600. */
   folder: string;
   kinds: readonly (keyof K & string)[];
+  /** Least id of a kind's next row, where it is not 1. */
+  firstIds?: Partial<Record<keyof K & string, number>>;
   /** Version of the rows' shape, from 1 on. */
   schemaVersion: number;
   /** By the version they start from; each makes the next. Must give the same for the same document. */
@@ -138,7 +140,7 @@ const open = async <K extends Record<keyof K, Row>>(options: StoreOptions<K>, di
   closers.add(() => journal.close());
   const written = low.data.sequence;
   low.data = document;
-  const tables = tablesOf(document, kinds);
+  const tables = tablesOf(document, kinds, options.firstIds);
   for (const kind of kinds) for (const row of tables.of(kind).list()) frozen(row);
 
   const rooms = { disk, folder, low, file, journal, tables, onProblem };

@@ -23,7 +23,6 @@ export const accountAvailabilityFields = {
 export const maintenancePolicyFields = {
   slug: field.read(z.string(), "`cloud/NAME`."),
   label: field.read(z.string(), "Name."),
-  description: field.read(z.string(), "What would happen."),
   type: field.read(z.string(), "`migrate` or `power_off_on`."),
   notificationPeriodSec: field.read(z.int(), "Notice in seconds."),
   isDefault: field.read(z.boolean(), "Taken when none is chosen."),

@@ -70,24 +70,11 @@ export const kernelFields = {
   deprecated: field.read(z.boolean(), "No longer maintained.", { filter: true }),
   built: field.read(z.string(), "UTC."),
 };
-
-/** Contract 13.2. */
-export const scriptFields = {
-  id: field.read(z.int(), "Script id."),
-  username: field.read(z.string(), "Who wrote it."),
-  userGravatarId: field.read(z.string(), "Empty."),
+/** Contract 8.7 and section 16: what balancers, volumes and transfer cost. */
+export const priceFields = {
+  id: field.read(z.string(), "Id of what is sold."),
   label: field.read(z.string(), "Name.", { filter: true }),
-  description: field.read(z.string(), "What it does.", { filter: true }),
-  images: field.read(z.array(z.string()), "Images it runs on; `any/all` stands for every one."),
-  deploymentsTotal: field.read(z.int(), "Not counted; 0.", { filter: true }),
-  deploymentsActive: field.read(z.int(), "Not counted; 0."),
-  isPublic: field.read(z.boolean(), "Everybody may use it.", { filter: true }),
-  created: field.read(z.string(), "UTC."),
-  updated: field.read(z.string(), "UTC."),
-  revNote: field.read(z.string(), "What changed last.", { filter: true }),
-  script: field.read(z.string(), "The text, beginning with a shebang."),
-  userDefinedFields: field.read(z.array(z.record(z.string(), z.unknown())), "Questions it asks at deploy."),
-  mine: field.read(z.boolean(), "Written by this account.", { filter: true }),
-  ordinal: field.read(z.int(), "0."),
-  logoUrl: field.read(z.string(), "Empty."),
+  price: field.read(price, "USD; a volume's and transfer's by the GB."),
+  regionPrices: field.read(regionPrices, "Where it costs something else."),
+  transfer: field.read(z.int(), "GB a month that come with it.", { filter: true }),
 };

@@ -4,6 +4,7 @@ import type { Row } from "../../store/store.js";
 import { addressesOf } from "../addresses/address.js";
 import { type Cloud, type CloudStore, observed, type Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
+import type { DeployedScript } from "../scripts/deploy.js";
 
 /** A verb that the machines loop has yet to make true. Its event moves with it; it survives a crash, so nothing is lost. */
 export interface Job {
@@ -29,7 +30,7 @@ export interface InstanceRow extends Row {
   /** Root's password as a crypt(3) string; the password itself is never kept. */
   rootPassHash: string | null;
   authorizedKeys: string[];
-  script: { id: number; data: Record<string, string> } | null;
+  script: DeployedScript | null;
   /** True once the deploy script's end was told by an event. */
   scriptReported: boolean;
   watchdogEnabled: boolean;
@@ -53,6 +54,8 @@ export interface ObservedInstance {
   boots: number;
   /** Why the last try failed, in words for people; null when it did not. */
   problem: string | null;
+  /** What was booted instead of its image (`--image-fallback`); absent when nothing was. */
+  substitutedImage?: string | undefined;
 }
 
 /** Contract 9.3, from what is wanted and what is. */

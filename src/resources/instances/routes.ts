@@ -3,13 +3,15 @@ import { encrypt } from "unixcrypt";
 import { z } from "zod";
 import { createSchema, customSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Call, type Listing, route } from "../../kernel/route.js";
+import { accountOf } from "../account/account.js";
 import { addressesOf, allocateAddress } from "../addresses/address.js";
 import { addAddress } from "../addresses/rules.js";
 import type { Cloud, Tx } from "../cloud.js";
 import { moveEvent, recordEvent } from "../events/event.js";
+import { deployScript } from "../scripts/deploy.js";
 import { instanceFields } from "./fields.js";
 import { type Alerts, type InstanceRow, instanceEntity, instanceView, isDeleting, type Job, requireInstance } from "./instance.js";
-import { createProblems, defaultLabel, type InstanceCreate, labelProblems, refuse, requireLegal, scriptAnswers } from "./rules.js";
+import { createProblems, defaultLabel, type InstanceCreate, labelProblems, refuse, requireLegal } from "./rules.js";
 
 /** Contract 9.1: 90 percent a CPU, 10 Mbit/s, 80 percent, 10,000 operations a second. */
 const defaultAlerts = (vcpus: number): Alerts => ({ cpu: 90 * vcpus, networkIn: 10, networkOut: 10, transferQuota: 80, io: 10_000 });
@@ -38,7 +40,6 @@ const createInstance = (tx: Tx, cloud: Cloud, body: InstanceCreate, rootPassHash
   const now = cloud.clock.now();
   const image = body.image ?? null;
   const boots = image !== null && body.booted !== false;
-  const script = cloud.catalogue.scripts.find((entry) => entry.id === body.scriptId);
   const vcpus = cloud.catalogue.types.find((entry) => entry.id === body.type)?.vcpus ?? 1;
   const inserted = tx.insert("instance", {
     label: body.label ?? "",
@@ -54,10 +55,10 @@ const createInstance = (tx: Tx, cloud: Cloud, body: InstanceCreate, rootPassHash
     job: null,
     rootPassHash,
     authorizedKeys: body.authorizedKeys ?? [],
-    script: script ? { id: script.id, data: scriptAnswers(script, body.scriptData ?? {}).data } : null,
+    script: deployScript(tx, cloud, body),
     scriptReported: false,
     watchdogEnabled: body.watchdogEnabled ?? true,
-    backupsEnabled: body.backupsEnabled ?? false,
+    backupsEnabled: body.backupsEnabled ?? accountOf(tx).settings.backupsEnabled,
     backupsSchedule: { day: null, window: null, ...definedOf(body.backups?.schedule) },
     alerts: { ...defaultAlerts(vcpus), ...definedOf(body.alerts) },
     hostUuid: randomBytes(20).toString("hex"),

@@ -1,8 +1,8 @@
 import { Fault, invalid, type Problem } from "../../kernel/fault.js";
 import type { CreateBody } from "../../kernel/field.js";
-import type { ScriptEntry } from "../catalogue/catalogue.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { observed } from "../cloud.js";
+import { deployProblems } from "../scripts/deploy.js";
 import type { instanceFields } from "./fields.js";
 import { type InstanceRow, instanceStatus } from "./instance.js";
 
@@ -22,26 +22,10 @@ export const defaultLabel = (tx: Pick<Tx, "list">, id: number): string => {
 export const labelProblems = (tx: Pick<Tx, "list">, label: string | undefined, except: number | null): Problem[] =>
   label !== undefined && labelTaken(tx, label, except) ? [{ reason: "Another instance has it; it must be unique.", field: "label" }] : [];
 
-/** Answers to a script's user defined fields (contract 9.2, 13.2), or what is wrong with them. */
-export const scriptAnswers = (script: ScriptEntry, given: Record<string, string>): { data: Record<string, string>; problems: Problem[] } => {
-  const problems: Problem[] = [];
-  const data: Record<string, string> = {};
-  for (const udf of script.user_defined_fields) {
-    const value = Object.hasOwn(given, udf.name) ? given[udf.name] : udf.default;
-    const choices = (udf.oneof ?? udf.manyof)?.split(",");
-    const chosen = udf.manyof === undefined ? [value] : (value ?? "").split(",").filter((entry) => entry !== "");
-    if (value === undefined) problems.push({ reason: "The script needs an answer.", field: `scriptData.${udf.name}` });
-    else if (choices && !chosen.every((entry) => choices.includes(entry ?? ""))) {
-      problems.push({ reason: `Must be one of ${choices.join(", ")}.`, field: `scriptData.${udf.name}` });
-    } else data[udf.name] = value;
-  }
-  return { data, problems };
-};
-
 /** Everything that can be wrong with a create, at once (contract 9.2). */
-export const createProblems = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "catalogue">, body: Partial<InstanceCreate>): Problem[] => {
+export const createProblems = (tx: Pick<Tx, "get" | "list">, cloud: Pick<Cloud, "catalogue">, body: Partial<InstanceCreate>): Problem[] => {
   const problems = labelProblems(tx, body.label, null);
-  const { regions, types, images, scripts } = cloud.catalogue;
+  const { regions, types, images } = cloud.catalogue;
   if (!regions.some((entry) => entry.id === body.region)) problems.push({ reason: "Unknown id; see /v4/regions.", field: "region" });
   if (!types.some((entry) => entry.id === body.type)) problems.push({ reason: "No plan has this id; see /v4/cloud/types.", field: "type" });
   const image = body.image ?? null;
@@ -51,14 +35,7 @@ export const createProblems = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "catalog
     problems.push({ reason: "Needed when an image is given.", field: "rootPass" });
   }
   if (image === null && body.booted === true) problems.push({ reason: "An instance without an image cannot boot.", field: "booted" });
-  if (body.scriptId !== undefined) {
-    const script = scripts.find((entry) => entry.id === body.scriptId);
-    if (!script) problems.push({ reason: "No script has this id.", field: "scriptId" });
-    else if (image === null) problems.push({ reason: "A script needs an image to run on.", field: "scriptId" });
-    else if (!script.images.includes("any/all") && !script.images.includes(image)) {
-      problems.push({ reason: `This script runs on ${script.images.join(", ")} only.`, field: "scriptId" });
-    } else problems.push(...scriptAnswers(script, body.scriptData ?? {}).problems);
-  }
+  problems.push(...deployProblems(tx, cloud, image, body));
   return problems;
 };
 

@@ -107,7 +107,7 @@ export const createRequest = (
   spec: MachineSpec,
   image: { tag: string; substituted?: string },
   on: Attachment,
-  engineCpus: number,
+  host: { cpus: number; resolvers: readonly string[] },
 ): Docker.ContainerCreateOptions => {
   const memory = Math.max(leastMemoryMib, spec.memoryMib) * 2 ** 20;
   return {
@@ -130,10 +130,12 @@ export const createRequest = (
       NetworkMode: on.name,
       Memory: memory,
       MemorySwap: memory,
-      NanoCpus: Math.min(spec.vcpus, engineCpus) * 1e9,
+      NanoCpus: Math.min(spec.vcpus, host.cpus) * 1e9,
       PidsLimit: pidsLimit,
       CapDrop: ["ALL"],
       CapAdd: serverCapabilities,
+      // The engine's own resolver in the container asks these, from inside the container's network.
+      ...(host.resolvers.length > 0 ? { Dns: [...host.resolvers] } : {}),
       // Loops decide what runs; an engine that restarts machines by itself would boot what should be off.
       RestartPolicy: { Name: "no" },
       LogConfig: { Type: "json-file", Config: { "max-size": "1m", "max-file": "2" } },

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { contains, parseCidr } from "../../kernel/addresses.js";
+import { contains, gatewayOf, parseCidr } from "../../kernel/addresses.js";
 import { Closers } from "../../kernel/closers.js";
 import { Fault } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
@@ -17,7 +17,7 @@ import {
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
-import { asking, engineFault, statusOf, tolerating } from "./engine.js";
+import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
 import { environmentFiles, firstFiles, type GuestState, guestState, handOver, putFiles, startFiles } from "./guest-files.js";
@@ -43,6 +43,8 @@ export interface DockerDriverOptions {
   imageMap?: ImageMap | undefined;
   /** How to reach the engine; the usual places unless given. */
   docker?: EngineConnection | undefined;
+  /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
+  guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
   /** A line of the making of a guest image, for people. */
   onProgress?: ((line: string) => void) | undefined;
   /** Something went wrong that no call could be told of. */
@@ -144,7 +146,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       for (const one of wanted) await networks.ensure(one.key, one.subnet);
     };
     await ensureNetworks();
-    const request = createRequest(options, spec, image, on, engineCpus);
+    const gateways = wanted.flatMap(({ subnet }) => parseCidr(subnet) ?? []).map(gatewayOf);
+    const resolvers = (await options.guestResolvers?.(gateways)) ?? [];
+    const request = createRequest(options, spec, image, on, { cpus: engineCpus, resolvers });
     const made = await docker.createContainer(request).catch(async (error) => {
       if (statusOf(error) === 409) {
         const reason = `The container name ${containerName(owner, spec.instance)} is taken by a container that is not this Backlot's. Remove or rename it.`;
@@ -291,6 +295,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       return watch;
     },
 
+    outage: async () => {
+      const answer = await engineAnswers(options.docker);
+      return "reason" in answer ? answer.reason : undefined;
+    },
     occupied: () => networks.occupied(),
     close: () => closers.close(),
   };

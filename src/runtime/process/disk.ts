@@ -76,7 +76,7 @@ export const createDisk = async (folder: string, owner: string, spec: MachineSpe
     await writeFile(join(folder, "boot.log"), `backlot: ${refusal}\n`, { mode: 0o600 });
     await writeFile(join(folder, "script.exit"), "126\n", { mode: 0o600 });
   } else if (spec.script) {
-    await writeFile(join(folder, "script"), spec.script.text, { mode: 0o700 });
+    await writeFile(join(folder, "script"), spec.script.text.replaceAll("\r\n", "\n"), { mode: 0o700 });
     await chmod(join(folder, "script"), 0o700); // whatever the umask is
   }
   await writeRecord(folder, { owner, fingerprint: spec.fingerprint, boots: 0, script: spec.script !== null });

@@ -207,6 +207,8 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
       list().catch((error) => options.onProblem?.(reasonOf(error))); // adopts what runs
       return watching;
     },
+    // It is this process itself.
+    outage: async () => undefined,
     occupied: async () =>
       markedProcesses()
         .filter((each) => isLeader(each) && each.marker.owner !== owner)

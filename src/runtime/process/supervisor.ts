@@ -1,3 +1,4 @@
+import { scriptFieldsOf } from "../../kernel/script-fields.js";
 import type { MachineSpec } from "../driver.js";
 import { markerEnvironment } from "./table.js";
 
@@ -56,17 +57,13 @@ while :; do
 done
 `;
 
-/** Names of the user defined fields that a script declares with `<UDF name="…" …/>`. */
-export const declaredFields = (text: string): string[] =>
-  [...text.matchAll(/<udf\s[^>]*?\bname\s*=\s*["']([A-Za-z_]\w*)["']/gi)].map((match) => match[1] ?? "");
-
 /** NUL ends a string in an environment; nothing else is forbidden there. */
 const printable = (text: string): string => text.replaceAll("\0", "");
 
 /** The answers a script gets as variables. A shipped script gets those it declares: any other name could be `LD_PRELOAD`. */
 const fieldVariables = ({ script }: MachineSpec): Record<string, string> => {
   if (!script) return {};
-  const declared = new Set(declaredFields(script.text));
+  const declared = new Set(scriptFieldsOf(script.text).fields.map(({ name }) => name));
   const mayHave = (name: string): boolean => (script.shipped ? declared.has(name) : /^[A-Za-z_]\w*$/.test(name));
   return Object.fromEntries(Object.entries(script.data).flatMap(([name, value]) => (mayHave(name) ? [[name, printable(value)]] : [])));
 };
