@@ -33,6 +33,7 @@ import { metered } from "./resources/billing/metering.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
 import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
+import { layOutOldInstances } from "./resources/instances/layout.js";
 import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
 import { openNotices } from "./resources/notifications/notices.js";
@@ -316,6 +317,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   };
   const token = config.token ?? freshToken();
   await admitStartToken(cloud, token);
+  await layOutOldInstances(cloud);
   await openBilling(cloud);
 
   let machinesAtExit = config.onExit;
