@@ -56,6 +56,10 @@ describe("without any source", () => {
       json: false,
       linodePort: undefined,
       rateLimit: false,
+      dnsPort: 4753,
+      dnsHost: "127.0.0.1",
+      dnsUpstream: undefined,
+      dnsForward: false,
     });
   });
 
@@ -99,6 +103,10 @@ describe("precedence", () => {
       json: true,
       linodePort: 0,
       rateLimit: true,
+      dnsPort: 5353,
+      dnsHost: "127.0.0.2",
+      dnsUpstream: "192.0.2.1",
+      dnsForward: true,
     };
     const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
     const names: Record<string, string> = {
@@ -116,6 +124,10 @@ describe("precedence", () => {
       BACKLOT_RATE_LIMIT: "rateLimit",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
+      BACKLOT_DNS_PORT: "dnsPort",
+      BACKLOT_DNS_HOST: "dnsHost",
+      BACKLOT_DNS_UPSTREAM: "dnsUpstream",
+      BACKLOT_DNS_FORWARD: "dnsForward",
       BACKLOT_LOG_LEVEL: "logLevel",
       BACKLOT_JSON: "json",
     };
@@ -262,6 +274,10 @@ describe("configFlags", () => {
       "--rate-limit",
       "--on-exit keep|stop",
       "--allow-host-scripts",
+      "--dns-port PORT",
+      "--dns-host ADDRESS",
+      "--dns-upstream ADDRESSES",
+      "--dns-forward",
       "--log-level LEVEL",
       "--json",
     ]);
