@@ -103,9 +103,9 @@ describe("precedence", () => {
       json: true,
       linodePort: 0,
       rateLimit: true,
-      dnsPort: 0,
+      dnsPort: 5353,
       dnsHost: "127.0.0.2",
-      dnsUpstream: "127.0.0.3:5300",
+      dnsUpstream: "192.0.2.1",
       dnsForward: true,
     };
     const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
