@@ -52,6 +52,10 @@ describe("without any source", () => {
       imageFallback: undefined,
       onExit: "keep",
       allowHostScripts: false,
+      dnsPort: 4753,
+      dnsHost: "127.0.0.1",
+      dnsUpstream: undefined,
+      dnsForward: false,
       logLevel: "info",
       json: false,
     });
@@ -93,6 +97,10 @@ describe("precedence", () => {
       imageFallback: "cloud/debian12",
       onExit: "stop",
       allowHostScripts: true,
+      dnsPort: 5300,
+      dnsHost: "::1",
+      dnsUpstream: "192.0.2.1,192.0.2.2:5353",
+      dnsForward: true,
       logLevel: "silent",
       json: true,
     };
@@ -110,6 +118,10 @@ describe("precedence", () => {
       BACKLOT_IMAGE_FALLBACK: "imageFallback",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
+      BACKLOT_DNS_PORT: "dnsPort",
+      BACKLOT_DNS_HOST: "dnsHost",
+      BACKLOT_DNS_UPSTREAM: "dnsUpstream",
+      BACKLOT_DNS_FORWARD: "dnsForward",
       BACKLOT_LOG_LEVEL: "logLevel",
       BACKLOT_JSON: "json",
     };
@@ -175,6 +187,9 @@ describe("a bad value", () => {
     ["imageFallback", ["debian12", "cloud/", "a b/c"], /image slug/],
     ["onExit", ["kill"], /one of keep, stop/],
     ["allowHostScripts", ["yes", 1, ""], /true or false/],
+    ["dnsPort", [-1, 65_536, 1.5, "on", "", "53x"], /from 0 to 65535, or "off"/],
+    ["dnsHost", ["localhost", "127.0.0.1:53", ""], /an IP address/],
+    ["dnsUpstream", ["", "ns.example.com", "192.0.2.1,", "192.0.2.1:0", "192.0.2.1;192.0.2.2"], /IP addresses/],
     ["logLevel", ["loud"], /one of fatal, error/],
     ["json", ["on"], /true or false/],
   ])("of %s is refused", (key, values, rule) => {
@@ -254,6 +269,10 @@ describe("configFlags", () => {
       "--image-fallback SLUG",
       "--on-exit keep|stop",
       "--allow-host-scripts",
+      "--dns-port PORT",
+      "--dns-host ADDRESS",
+      "--dns-upstream ADDRESSES",
+      "--dns-forward",
       "--log-level LEVEL",
       "--json",
     ]);
