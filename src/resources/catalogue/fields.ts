@@ -7,7 +7,7 @@ const time = z.string().nullable();
 
 /** Contract 13.3. No member is documented as filterable there; id and country are, because the 2018 API had no others. */
 export const regionFields = {
-  id: field.read(z.string(), "Region id.", { filter: true }),
+  id: field.read(z.string(), "Region id.", { source: "description", filter: true }),
   label: field.read(z.string(), "Where it is."),
   country: field.read(z.string(), "Two-letter country code.", { filter: true }),
   capabilities: field.read(z.array(z.string()), "What the region offers in the public cloud."),
@@ -23,12 +23,12 @@ export const regionFields = {
 
 /** Contract 13.1. */
 export const imageFields = {
-  id: field.read(z.string(), "Slug, `cloud/NAME`."),
+  id: field.read(z.string(), "Slug, `cloud/NAME`.", { source: "description" }),
   label: field.read(z.string(), "Name.", { filter: true }),
   created: field.read(time, "UTC, `YYYY-MM-DDTHH:MM:SS`."),
   updated: field.read(time, "UTC."),
   createdBy: field.read(z.string(), "Who made it."),
-  deprecated: field.read(z.boolean(), "No longer maintained.", { filter: true }),
+  deprecated: field.read(z.boolean(), "No longer maintained.", { source: "description", filter: true }),
   description: field.read(z.string().nullable(), "Words about it."),
   isPublic: field.read(z.boolean(), "Everybody may use it.", { filter: true }),
   isShared: field.read(z.boolean(), "Shared with the account."),
@@ -36,7 +36,7 @@ export const imageFields = {
   type: field.read(z.string(), "`manual` or `automatic`.", { filter: true }),
   expiry: field.read(time, "When it is removed."),
   eol: field.read(time, "When its maker stops maintaining it."),
-  vendor: field.read(z.string().nullable(), "Distribution.", { filter: true }),
+  vendor: field.read(z.string().nullable(), "Distribution.", { source: "description", filter: true }),
   status: field.read(z.string(), "`available`.", { filter: true }),
   capabilities: field.read(z.array(z.string()), "E.g. `cloud-init`."),
   tags: field.read(z.array(z.string()), "Words to group by."),
@@ -46,7 +46,7 @@ export const imageFields = {
 
 /** Contract 13.4. */
 export const typeFields = {
-  id: field.read(z.string(), "Type id."),
+  id: field.read(z.string(), "Type id.", { source: "description" }),
   label: field.read(z.string(), "Name.", { filter: true }),
   price: field.read(price, "USD."),
   regionPrices: field.read(regionPrices, "Where it costs something else."),
