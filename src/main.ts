@@ -18,6 +18,7 @@ import { type Health, openHealth } from "./reconcile/health.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
+import { openVolumes } from "./reconcile/volumes.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
 import { type Cloud, type CloudStore, type Kinds, kinds, observed } from "./resources/cloud.js";
@@ -166,6 +167,8 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
   const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
   closers.add(() => machines.close());
   await machines.resync();
+  const volumes = openVolumes({ cloud, driver, onFailure: failed("volume") });
+  closers.add(() => volumes.close());
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
   closers.add(() => health.close());
   await health.measured(firstHealthMs);

@@ -4,10 +4,12 @@ import { addressesOf, releaseSlice } from "../resources/addresses/address.js";
 import { type Cloud, observe, observed, type Tx } from "../resources/cloud.js";
 import { moveEvent, recordEvent } from "../resources/events/event.js";
 import { type InstanceRow, instanceEntity, type Job } from "../resources/instances/instance.js";
+import { freeVolumes } from "../resources/volumes/volume.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../runtime/driver.js";
 import { type Loop, openLoop } from "./loop.js";
 import { machineSpec } from "./machine-spec.js";
 import { sharedListing } from "./shared-listing.js";
+import { unmountVolumes } from "./volumes.js";
 
 export interface Machines extends Disposable {
   /** Asks the runtime what exists and looks at all of it and at every row: boot, crash recovery and orphan removal are this one call. */
@@ -69,6 +71,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     // Told first, so that balancers stop sending to it before it is gone.
     see(row, undefined);
     try {
+      await unmountVolumes(cloud, driver, row.id);
       await driver.remove(row.id);
     } catch (error) {
       // It is tried again; meanwhile its event says why the instance is still there.
@@ -78,6 +81,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     await store.commit((tx) => {
       for (const address of addressesOf(tx, row.id)) tx.remove("address", address.id);
       releaseSlice(tx, row.region);
+      freeVolumes(tx, cloud, row);
       tx.remove("instance", row.id);
       moveEvent(tx, cloud, job.eventId, "finished");
     });

@@ -8,6 +8,7 @@ import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { TokenRow } from "./tokens/token.js";
+import type { ObservedVolume, VolumeRow } from "./volumes/volume.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -20,6 +21,7 @@ export interface Kinds {
   event: EventRow;
   token: TokenRow;
   pool: PoolRow;
+  volume: VolumeRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -29,7 +31,7 @@ interface PoolRow extends Row {
   publicPool: string;
 }
 
-export const kinds: readonly (keyof Kinds)[] = ["balancer", "config", "node", "instance", "address", "slice", "event", "token", "pool"];
+export const kinds: readonly (keyof Kinds)[] = ["balancer", "config", "node", "instance", "address", "slice", "event", "token", "pool", "volume"];
 
 export type CloudStore = Store<Kinds>;
 export type Tx = Transaction<Kinds>;
@@ -39,6 +41,7 @@ interface ObservedKinds {
   config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;
+  volume: ObservedVolume;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>

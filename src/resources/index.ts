@@ -4,7 +4,7 @@ import { addressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
-import { imageFields, kernelFields, regionFields, scriptFields, typeFields } from "./catalogue/fields.js";
+import { imageFields, kernelFields, regionFields, scriptFields, typeFields, volumeTypeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
@@ -15,6 +15,8 @@ import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
+import { volumeFields } from "./volumes/fields.js";
+import { volumeRoutes } from "./volumes/routes.js";
 
 /** Every route of the native dialect. */
 export const routes: readonly Route<Cloud>[] = [
@@ -25,6 +27,7 @@ export const routes: readonly Route<Cloud>[] = [
   ...instanceRoutes,
   ...addressRoutes,
   ...eventRoutes,
+  ...volumeRoutes,
 ];
 
 /** The field table behind each name a route `shows`. */
@@ -40,4 +43,6 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Instance: instanceFields,
   Address: addressFields,
   Event: eventFields,
+  Volume: volumeFields,
+  VolumeType: volumeTypeFields,
 };

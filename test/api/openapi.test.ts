@@ -78,6 +78,8 @@ describe("what is shown has exactly the members of its field table", () => {
       Type: await first("/v4/cloud/types"),
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
+      Volume: (await cloud.api.post("/v4/volumes", { label: "shape", region: "us-east" })).body,
+      VolumeType: await first("/v4/volumes/types"),
     };
   };
 
@@ -106,6 +108,7 @@ describe("what is shown has exactly the members of its field table", () => {
       Balancer: "/v4/balancers",
       Instance: "/v4/cloud/instances",
       Address: "/v4/networking/ips",
+      Volume: "/v4/volumes",
       Event: "/v4/account/events",
       Region: "/v4/regions",
       Image: "/v4/images",

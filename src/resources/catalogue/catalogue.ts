@@ -38,6 +38,7 @@ export interface Catalogue {
   types: readonly TypeEntry[];
   kernels: readonly Entry[];
   scripts: readonly ScriptEntry[];
+  volumeTypes: readonly Entry[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
@@ -56,5 +57,6 @@ export const readCatalogue = (fixtures: string): Catalogue => {
     types: readRows(join(fixtures, "catalogue", "types.json")),
     kernels: readRows(join(fixtures, "catalogue", "kernels.json")),
     scripts: readRows<ScriptEntry & { script_file: string }>(join(scripts, "scripts.json")).map(withText),
+    volumeTypes: readRows(join(fixtures, "catalogue", "volume_types.json")),
   };
 };

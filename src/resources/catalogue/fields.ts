@@ -59,6 +59,15 @@ export const typeFields = {
   acceleratedDevices: field.read(z.int(), "Accelerators."),
 };
 
+/** Contract 11, "Price". */
+export const volumeTypeFields = {
+  id: field.read(z.string(), "Type id; there is one."),
+  label: field.read(z.string(), "Name."),
+  price: field.read(price, "USD a GB."),
+  regionPrices: field.read(regionPrices, "Where it costs something else."),
+  transfer: field.read(z.int(), "GB a month; none."),
+};
+
 /** Contract 13.5. */
 export const kernelFields = {
   id: field.read(z.string(), "Kernel id."),

@@ -2,7 +2,7 @@ import { wireTime } from "../../kernel/clock.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, Tx } from "../cloud.js";
 
-type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script";
+type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "volume";
 
 /** What an event is about. `parentId` is the balancer of a config, for the url. */
 export interface Entity {
@@ -83,6 +83,7 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   image: ({ id }) => `/v4/images/${id}`,
   token: ({ id }) => `/v4/profile/tokens/${id}`,
   account: () => "/v4/account",
+  volume: ({ id }) => `/v4/volumes/${id}`,
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
 };
 const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node" };

@@ -26,6 +26,8 @@ import { containerName, labels } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
 import { turns } from "./turns.js";
+import { volumeHelper } from "./volume-helper.js";
+import { engineVolumes } from "./volumes.js";
 
 export interface DockerDriverOptions {
   /** The state file's own id. */
@@ -48,6 +50,8 @@ export interface DockerDriverOptions {
   onProblem?: ((reason: string) => void) | undefined;
 }
 
+/** The image of the helper that mounts volumes; one that is built here, with e2fsprogs in it. */
+const helperSlug = "cloud/debian12";
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
 /** How many containers are asked for their state at once. */
 const askedAtOnce = 8;
@@ -77,6 +81,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
   const handle = ({ id }: { id: string }) => docker.getContainer(id);
+  const helper = volumeHelper(docker, options, async () => (await images.ensure(helperSlug)).tag);
 
   const removeContainer = async (container: SeenContainer): Promise<void> => {
     await asking("remove a container", () =>
@@ -204,7 +209,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
 
   return {
     name: "docker",
-    capabilities: () => dockerCapabilities,
+    capabilities: () => dockerCapabilities(helper.rights()),
+    volumes: engineVolumes({ docker, owner: options, helper, containers: () => seen() }),
 
     list: async () => {
       const containers = await seen();

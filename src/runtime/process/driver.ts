@@ -11,6 +11,7 @@ import { leaderOf, machineView, type Remains, stepsTo } from "./machine.js";
 import { startSupervisor } from "./start.js";
 import { machineEnvironment } from "./supervisor.js";
 import { isLeader, isStillThere, type MarkedProcess, markedProcesses } from "./table.js";
+import { folderVolumes } from "./volumes.js";
 
 export interface ProcessDriverOptions {
   /** The state's own id; processes of other owners are never touched. */
@@ -170,6 +171,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   return {
     name: "process",
     capabilities: () => processCapabilities(allowHostScripts),
+    volumes: folderVolumes(stateFolder, async (instance) => leaderOf(await look(instance)) !== undefined),
     list,
     ensure: (spec, signal) => inTurn(spec.instance, () => ensure(spec, signal)),
     remove: (instance) =>
