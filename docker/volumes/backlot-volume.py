@@ -6,7 +6,7 @@ under /volumes. Takes one JSON object as its argument, prints one. Every step ma
 No program of a guest is ever executed: whoever is root in a guest could have put anything in its place. So the guest's namespace is
 entered by a child that makes system calls only. The mount is made out here, where the loop device has a name, and then moved in.
 """
-import ctypes, errno, fcntl, json, os, re, stat, struct, subprocess, sys
+import ctypes, errno, fcntl, json, os, re, shutil, stat, struct, subprocess, sys
 
 LOOP_SET_FD, LOOP_SET_STATUS64, LOOP_GET_STATUS64, LOOP_SET_CAPACITY, LOOP_CTL_GET_FREE = 0x4C00, 0x4C04, 0x4C05, 0x4C07, 0x4C82
 LO_FLAGS_AUTOCLEAR = 4
@@ -255,13 +255,17 @@ def in_namespace(process, inode, work):
 
 
 def mount_table(process):
-    """(device, path) of every mount that a process sees."""
+    """((device, root inside it), path) of every mount that a process sees (proc_pid_mountinfo(5))."""
     try:
         with open(f"/proc/{process}/mountinfo") as file:
             rows = [line.split(" ") for line in file]
     except OSError:
         return []
-    return [(row[2], re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), row[4])) for row in rows]
+    return [((row[2], plain(row[3])), plain(row[4])) for row in rows]
+
+
+def plain(text):
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def remove_folder(path):
@@ -285,9 +289,12 @@ def unmount(path, lazily):
     return False
 
 
-def users_of(loop, inode):
-    """Names of a guest's processes that hold files on a volume, for people."""
-    device = os.makedev(7, loop)
+def users_of(what, inode):
+    """Names of a guest's processes that hold files on a volume, for people. Of a folder nobody can tell: its device is the engine's disk."""
+    major, minor = (int(part) for part in what[0].split(":"))
+    if major != 7:
+        return []
+    device = os.makedev(major, minor)
     names = set()
     for name in os.listdir("/proc"):
         try:
@@ -309,8 +316,8 @@ class Guest:
         self.process = process
         self.inode = inode
 
-    def paths(self, loop):
-        return [path for device, path in mount_table(self.process) if device == f"7:{loop}"]
+    def paths(self, what):
+        return [path for found, path in mount_table(self.process) if found == what]
 
     def work(self, what):
         return in_namespace(self.process, self.inode, what)
@@ -320,11 +327,11 @@ class Guest:
         if any(taken == path for _, taken in mount_table(self.process)):
             raise Refusal(f"{path} is a mount point of something else in this machine")
 
-    def unmount(self, loop, lazily):
+    def unmount(self, what, lazily):
         """Names of the processes that use it; it is unmounted all the same when `lazily`."""
         users = []
-        for path in self.paths(loop):
-            held = users_of(loop, self.inode)
+        for path in self.paths(what):
+            held = users_of(what, self.inode)
             if not self.work(lambda path=path: unmount(path, lazily)):
                 users += held or ["a process"]
         return users
@@ -340,17 +347,25 @@ class Guest:
 
         self.work(rename)
 
-    def mount(self, loop, path):
+    def mount(self, place, path):
+        """What is mounted or lies at `place` out here comes to be at `path` in the guest as well."""
         self.refuse_taken(path)
-        with mounted(loop) as place:
-            tree = called("open_tree", libc.syscall(SYS_OPEN_TREE, AT_FDCWD, place.encode(), OPEN_TREE_CLONE))
+        tree = called("open_tree", libc.syscall(SYS_OPEN_TREE, AT_FDCWD, place.encode(), OPEN_TREE_CLONE))
 
-            def enter():
-                os.makedirs(path, exist_ok=True)
-                called("move_mount", libc.syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, path.encode(), MOVE_MOUNT_F_EMPTY_PATH))
+        def enter():
+            os.makedirs(path, exist_ok=True)
+            called("move_mount", libc.syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, path.encode(), MOVE_MOUNT_F_EMPTY_PATH))
 
-            self.work(enter)
-            os.close(tree)
+        self.work(enter)
+        os.close(tree)
+
+    def have(self, what, path, bring):
+        """Has it at `path`: brings it when it is not there, moves it when it is elsewhere."""
+        paths = self.paths(what)
+        if not paths:
+            bring(self, path)
+        elif path not in paths:
+            self.move(paths[0], path)
 
 
 # --- what is asked for ---
@@ -369,27 +384,55 @@ def grow_unused(disk):
     run("resize2fs", disk)
 
 
-def ensure(asked):
-    """
-    Makes a volume exist with its size, mounted at `path` in the container `into` and nowhere else (`into` null: nowhere).
-    `containers` are all of this Backlot's machines.
-    """
-    disk, source, size, into, path = (asked[name] for name in ("disk", "copyOf", "bytes", "into", "path"))
-    for each in sorted({disk, source or disk}):
-        locked(each)
+def of_loop(loop):
+    return (f"7:{loop}", "/")
+
+
+def of_folder(folder):
+    """Where a folder of an engine volume lies on the engine's disk, as every mount table names it."""
+    base = os.path.dirname(folder)
+    (device, root), = [what for what, path in mount_table("self") if path == base]
+    return (device, f"{root.rstrip('/')}/{os.path.basename(folder)}")
+
+
+def folder_of(disk):
+    return f"{os.path.dirname(disk)}/data"
+
+
+def ensure_folder(disk, source, guests, home, path):
+    """Without loop devices: the engine volume's own folder takes the file system's place. Nothing bounds its size."""
+    folder = folder_of(disk)
+    if os.path.exists(disk):
+        raise Refusal("it has a file system of its own, and this engine grants no loop device to mount it")
+    if not os.path.isdir(folder):
+        shutil.rmtree(f"{folder}.new", ignore_errors=True)
+        if source is None:
+            os.mkdir(f"{folder}.new", 0o755)
+        else:
+            run("cp", "-a", "--reflink=auto", "-T", folder_of(source), f"{folder}.new")
+        os.rename(f"{folder}.new", folder)
+    what = of_folder(folder)
+    left = []
+    for guest in guests.values():
+        if guest is not home:
+            left += guest.unmount(what, lazily=True)
+    if home is not None:
+        home.have(what, path, lambda guest, path: guest.mount(folder, path))
+    return {"left": sorted(set(left)), "waits": []}
+
+
+def ensure_disk(disk, source, size, guests, home, path):
     if not os.path.exists(disk):
         if source is None:
             make_disk(disk, size)
         else:
             copy_disk(source, disk)
-    guests = {container: Guest(*found) for container, found in guests_running(asked["containers"]).items()}
-    home = guests.get(into)
     loop = loop_of(disk)
     left = []
     if loop is not None:
         for guest in guests.values():
             if guest is not home:
-                left += guest.unmount(loop, lazily=True)
+                left += guest.unmount(of_loop(loop), lazily=True)
     if os.stat(disk).st_size < size:
         os.truncate(disk, size)
     waits = []
@@ -398,43 +441,68 @@ def ensure(asked):
             grow_in_use(disk)
         else:
             # The kernel grows a file system in use for those alone who have that right. Without it, it is out of the guest for a moment.
-            waits = home.unmount(loop, lazily=False) if home and loop is not None else []
+            waits = home.unmount(of_loop(loop), lazily=False) if home and loop is not None else []
             if loop_of(disk) is None:
                 grow_unused(disk)
             elif not waits:
                 waits = ["a process"]
+
+    def bring(guest, path):
+        with mounted(loop) as place:
+            guest.mount(place, path)
+
     if home is not None:
         handle, loop = open_loop(disk)
-        paths = home.paths(loop)
-        if not paths:
-            home.mount(loop, path)
-        elif path not in paths:
-            home.move(paths[0], path)
+        home.have(of_loop(loop), path, bring)
         os.close(handle)
-    elif into is not None:
-        raise Gone()
     return {"left": sorted(set(left)), "waits": sorted(set(waits))}
 
 
+def ensure(asked):
+    """
+    Makes a volume exist with its size, mounted at `path` in the container `into` and nowhere else (`into` null: nowhere).
+    `containers` are all of this Backlot's machines. `sized` false: without loop devices.
+    """
+    disk, source, into, path = (asked[name] for name in ("disk", "copyOf", "into", "path"))
+    for each in sorted({disk, source or disk}):
+        locked(each)
+    guests = {container: Guest(*found) for container, found in guests_running(asked["containers"]).items()}
+    home = guests.get(into)
+    is_folder = not asked["sized"] or os.path.isdir(folder_of(source or disk)) and not os.path.exists(disk)
+    answer = (
+        ensure_folder(disk, source, guests, home, path) if is_folder else ensure_disk(disk, source, asked["bytes"], guests, home, path)
+    )
+    if into is not None and home is None:
+        raise Gone()
+    return answer
+
+
 def release(asked):
-    """Unmounts a volume everywhere, before its file goes."""
+    """Unmounts a volume everywhere, before its data goes."""
     disk = asked["disk"]
     locked(disk)
     loop = loop_of(disk) if os.path.exists(disk) else None
-    if loop is not None:
-        for found in guests_running(asked["containers"]).values():
-            Guest(*found).unmount(loop, lazily=True)
+    whats = [of_loop(loop)] if loop is not None else []
+    if os.path.isdir(folder_of(disk)):
+        whats.append(of_folder(folder_of(disk)))
+    for found in guests_running(asked["containers"]).values():
+        for what in whats:
+            Guest(*found).unmount(what, lazily=True)
     return {"left": [], "waits": []}
 
 
 def probe(asked):
-    """All that is needed, tried on a file system of 1 MiB."""
-    disk = "/run/probe"
-    make_disk(disk, 1 << 20)
-    handle, loop = open_loop(disk)
-    with mounted(loop) as place:
-        os.close(called("open_tree", libc.syscall(SYS_OPEN_TREE, AT_FDCWD, place.encode(), OPEN_TREE_CLONE)))
-    os.close(handle)
+    """All that is needed, tried: on a file system of 1 MiB, or (`sized` false) on a folder."""
+    if asked["sized"]:
+        disk = "/run/probe"
+        make_disk(disk, 1 << 20)
+        handle, loop = open_loop(disk)
+        with mounted(loop) as place:
+            os.close(called("open_tree", libc.syscall(SYS_OPEN_TREE, AT_FDCWD, place.encode(), OPEN_TREE_CLONE)))
+        os.close(handle)
+    else:
+        os.close(called("open_tree", libc.syscall(SYS_OPEN_TREE, AT_FDCWD, b"/run", OPEN_TREE_CLONE)))
+    in_namespace("self", os.stat("/proc/self/ns/mnt").st_ino, lambda: None)
     return {"left": [], "waits": []}
 
 

@@ -184,6 +184,26 @@ describeDocker("volumes on a Docker engine, asked of the guest and the kernel", 
     }
   });
 
+  it("on an engine without loop devices it is a folder, mounted in the running guest all the same; its size is not enforced", async () => {
+    const without = await plot.again({ loopDevices: false });
+    expect((await without.volumes.ensure(wanted())).path).toBe("/mnt/x");
+    expect(without.capabilities().rows.find(({ subject }) => subject === "Volumes")?.note).toMatch(/Size: not enforced/);
+    expect(ourLoops()).toEqual([]);
+    await sh(1, "dd if=/dev/zero of=/mnt/x/large bs=1M count=40 status=none");
+    expect(await sh(2, "ls /mnt/x 2>/dev/null || echo none")).toBe("none");
+    await without.volumes.ensure(wanted({ instance: 2 }));
+    await without.volumes.ensure(wanted({ instance: 2, label: "y" }));
+    expect(await sh(1, "ls /mnt/x 2>/dev/null || echo none")).toBe("none");
+    expect(await sh(2, "stat -c %s /mnt/y/large")).toBe(String(40 * mebibyte));
+    await without.volumes.ensure(wanted({ volume: 2, label: "copy", copyOf: 1, instance: 2 }));
+    expect(await sh(2, "rm /mnt/y/large; stat -c %s /mnt/copy/large")).toBe(String(40 * mebibyte));
+    // What was made as a folder stays one, whatever an engine grants later.
+    await plot.driver.volumes.ensure(wanted({ volume: 2, label: "copy" }));
+    expect(await sh(1, "stat -c %s /mnt/copy/large")).toBe(String(40 * mebibyte));
+    await plot.driver.volumes.ensure(wanted({ volume: 3, label: "sized", instance: null }));
+    await expect(without.volumes.ensure(wanted({ volume: 3, label: "sized" }))).rejects.toThrow(/grants no loop device/);
+  });
+
   it("a guest that is killed or removed leaves no loop device, and the data is whole", async () => {
     await plot.driver.ensure(plot.spec({ instance: 3 }));
     await plot.driver.volumes.ensure(wanted({ instance: 3 }));

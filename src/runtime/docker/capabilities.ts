@@ -3,14 +3,17 @@ import type { VolumeRights } from "./volume-helper.js";
 
 const volumeRow = (rights: VolumeRights | undefined): RuntimeCapabilities["rows"][number] => {
   const subject = "Volumes";
-  if (rights && "refused" in rights) return { subject, real: false, note: `This engine refuses what they need: ${rights.refused}. Attaching fails.` };
-  const grown =
+  if (rights && "refused" in rights) return { subject, real: false, note: `Not to be had: this engine refuses what they need (${rights.refused}).` };
+  const place = "mounted at /mnt/LABEL in the running machine";
+  if (rights?.growth === "none")
+    return { subject, real: true, note: `A folder, ${place}. Size: not enforced, for this engine grants no loop devices (${rights.reason}).` };
+  const growth =
     rights === undefined
       ? "What the engine grants is tried with the first one."
       : rights.growth === "in-use"
         ? "They grow in use."
-        : "This engine lets them grow only while no process of the machine uses them: else at the next boot (it grants no SYS_RESOURCE).";
-  return { subject, real: true, note: `An ext4 of exactly the size, mounted at /mnt/LABEL in the running machine. ${grown}` };
+        : "They grow while no process of the machine uses them, else at its next boot: this engine grants no SYS_RESOURCE.";
+  return { subject, real: true, note: `An ext4 of exactly the size, ${place}. ${growth}` };
 };
 
 /** @param rights what the engine granted the volumes' helper; undefined before that was tried */

@@ -44,6 +44,8 @@ export interface DockerDriverOptions {
   imageMap?: ImageMap | undefined;
   /** How to reach the engine; the usual places unless given. */
   docker?: EngineConnection | undefined;
+  /** False: volumes do without loop devices, as on an engine that grants none; they are folders then. */
+  loopDevices?: boolean | undefined;
   /** A line of the making of a guest image, for people. */
   onProgress?: ((line: string) => void) | undefined;
   /** Something went wrong that no call could be told of. */
@@ -81,7 +83,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
   const handle = ({ id }: { id: string }) => docker.getContainer(id);
-  const helper = volumeHelper(docker, options, async () => (await images.ensure(helperSlug)).tag);
+  const helper = volumeHelper({
+    docker,
+    owner: options,
+    image: async () => (await images.ensure(helperSlug)).tag,
+    loopDevices: options.loopDevices ?? true,
+  });
 
   const removeContainer = async (container: SeenContainer): Promise<void> => {
     await asking("remove a container", () =>

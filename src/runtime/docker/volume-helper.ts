@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import type Docker from "dockerode";
-import { Fault, reasonOf } from "../../kernel/fault.js";
+import { Fault } from "../../kernel/fault.js";
 import { framesText } from "./boot-log.js";
-import { asking, tolerating } from "./engine.js";
+import { asking, saidBy, tolerating } from "./engine.js";
 import { labels, type Owner, ownerLabels } from "./labels.js";
 
 /** What docker/volumes/backlot-volume.py is asked for. Paths are the helper's: engine volumes are at `/volumes/NAME`. */
@@ -14,6 +14,12 @@ export type VolumeTask =
 /** Names of processes that still have files of it open after it left their machine, and of those that keep it from growing. */
 export type VolumeAnswer = { left: string[]; waits: string[] } | { gone: true };
 
+/**
+ * What an engine lets the helper do. `in-use`: everything; `unused`: all but growing a file system that is in use; `none`: no loop devices,
+ * so no sizes; `refused`: nothing. With the engine's reason for what it does not.
+ */
+export type VolumeRights = { growth: "in-use" | "unused" | "none"; reason: string } | { refused: string };
+
 export interface VolumeHelper {
   /** Runs a task with these engine volumes in reach. @throws Fault `unavailable` with the reason */
   run(task: VolumeTask, volumes: readonly string[]): Promise<VolumeAnswer>;
@@ -23,8 +29,14 @@ export interface VolumeHelper {
   sweep(): Promise<void>;
 }
 
-/** `in-use`: everything; `unused`: all but growing a file system that is in use; `refused`: nothing, and why. */
-export type VolumeRights = { growth: "in-use" | "unused" } | { refused: string };
+interface HelperOptions {
+  docker: Docker;
+  owner: Owner;
+  /** Tag of an image that we built ourselves: what a guest's root may have changed must never run with these rights. */
+  image(): Promise<string>;
+  /** False asks for no loop devices, as if the engine had none. */
+  loopDevices: boolean;
+}
 
 const program = new URL("../../../docker/volumes/backlot-volume.py", import.meta.url);
 
@@ -33,45 +45,51 @@ const capabilities = ["DAC_OVERRIDE", "MKNOD", "SYS_ADMIN", "SYS_CHROOT", "SYS_P
 /** Block devices 7:* are loop devices, 10:237 is /dev/loop-control (Linux, admin-guide/devices.txt). */
 const deviceRules = ["b 7:* rwm", "c 10:237 rwm"];
 
-const helperRequest = (owner: Owner, image: string, text: string, task: VolumeTask, volumes: readonly string[], extra: readonly string[]) => ({
-  Image: image,
-  // -I: nothing of the environment or the folder it stands in changes what this program imports.
-  Entrypoint: ["/usr/bin/python3", "-I", "-c"],
-  Cmd: [text, JSON.stringify(task)],
-  Labels: { ...ownerLabels(owner), [labels.helper]: "volume" },
-  HostConfig: {
-    Binds: volumes.map((name) => `${name}:/volumes/${name}`),
-    NetworkMode: "none",
-    PidMode: "host",
-    CgroupnsMode: "host" as const,
-    CapDrop: ["ALL"],
-    CapAdd: [...capabilities, ...extra],
-    DeviceCgroupRules: deviceRules,
-    SecurityOpt: ["seccomp=unconfined", "apparmor=unconfined"],
-  },
-});
+/** What the helper is given besides, and whether volumes have a size so. Tried in this order, the first that works is kept. */
+const attempts = [
+  { growth: "in-use", sized: true, extra: ["SYS_RESOURCE"] },
+  { growth: "unused", sized: true, extra: [] },
+  { growth: "none", sized: false, extra: [] },
+] as const;
+type Attempt = (typeof attempts)[number];
 
-/**
- * @param image tag of an image that we built ourselves: what a guest's root may have changed must never run with these rights
- */
-export const volumeHelper = (docker: Docker, owner: Owner, image: () => Promise<string>): VolumeHelper => {
-  let rights: VolumeRights | undefined;
+const remedy = "Use an engine that grants a container SYS_ADMIN and the host's process namespace, or the process runtime.";
+
+/** Makes and mounts volumes by containers that live for a moment. */
+export const volumeHelper = ({ docker, owner, image, loopDevices }: HelperOptions): VolumeHelper => {
+  let granted: VolumeRights | undefined;
   let probing: Promise<VolumeRights> | undefined;
   let text: Promise<string> | undefined;
   const inFlight = new Set<string>();
 
-  const runOnce = async (task: VolumeTask, volumes: readonly string[], extra: readonly string[]): Promise<VolumeAnswer> => {
+  const request = (tag: string, source: string, task: VolumeTask, volumes: readonly string[], { sized, extra }: Attempt) => ({
+    Image: tag,
+    // -I: nothing of the environment or the folder it stands in changes what this program imports.
+    Entrypoint: ["/usr/bin/python3", "-I", "-c"],
+    Cmd: [source, JSON.stringify({ ...task, sized })],
+    Labels: { ...ownerLabels(owner), [labels.helper]: "volume" },
+    HostConfig: {
+      Binds: volumes.map((name) => `${name}:/volumes/${name}`),
+      NetworkMode: "none",
+      PidMode: "host",
+      UsernsMode: "host",
+      CgroupnsMode: "host" as const,
+      CapDrop: ["ALL"],
+      CapAdd: [...capabilities, ...extra],
+      DeviceCgroupRules: loopDevices ? deviceRules : [],
+      SecurityOpt: ["seccomp=unconfined", "apparmor=unconfined"],
+    },
+  });
+
+  const runOnce = async (task: VolumeTask, volumes: readonly string[], attempt: Attempt): Promise<VolumeAnswer> => {
     text ??= readFile(program, "utf8");
-    const tag = await image();
-    const helper = await docker.createContainer(helperRequest(owner, tag, await text, task, volumes, extra));
+    const helper = await docker.createContainer(request(await image(), await text, task, volumes, attempt));
     inFlight.add(helper.id);
     try {
       await helper.start();
       await helper.wait();
-      const said = framesText((await helper.logs({ stdout: true, stderr: true })) as Buffer)
-        .toString()
-        .trim();
-      const line = said.split("\n").pop() ?? "";
+      const said = framesText((await helper.logs({ stdout: true, stderr: true })) as Buffer);
+      const line = said.toString().trim().split("\n").pop() ?? "";
       const answer = (line.startsWith("{") ? JSON.parse(line) : { error: line || "it ended without a word" }) as VolumeAnswer | { error: string };
       if ("error" in answer) throw new Fault("unavailable", [{ reason: `The helper that mounts volumes failed: ${answer.error}.` }]);
       return answer;
@@ -81,45 +99,42 @@ export const volumeHelper = (docker: Docker, owner: Owner, image: () => Promise<
     }
   };
 
-  /** Tried once and kept: what an engine grants does not change while it runs. An engine that is gone is no answer. */
   const probe = async (): Promise<VolumeRights> => {
-    await asking("answer", () => docker.ping());
     await asking("make the image of the volumes' helper", image);
-    try {
-      await runOnce({ do: "probe" }, [], ["SYS_RESOURCE"]);
-      return { growth: "in-use" };
-    } catch (first) {
+    let reason = "";
+    for (const attempt of attempts) {
       try {
-        await runOnce({ do: "probe" }, [], []);
-        return { growth: "unused" };
-      } catch (second) {
+        await runOnce({ do: "probe" }, [], attempt);
+        return { growth: attempt.growth, reason };
+      } catch (error) {
+        // An engine that is gone is no answer.
         await asking("answer", () => docker.ping());
-        return { refused: reasonOf(second) || reasonOf(first) };
+        reason = saidBy(error);
       }
     }
+    return { refused: reason };
   };
 
-  const granted = async (): Promise<VolumeRights> => {
-    if (rights) return rights;
+  /** Tried once and kept: what an engine grants does not change while it runs. */
+  const rights = async (): Promise<VolumeRights> => {
     probing ??= probe().finally(() => {
       probing = undefined;
     });
-    rights = await probing;
-    return rights;
+    granted ??= await probing;
+    return granted;
   };
 
   return {
     run: async (task, volumes) => {
-      const has = await granted();
+      const has = granted ?? (await rights());
       if ("refused" in has) {
-        const remedy = "Use an engine that grants SYS_ADMIN, loop devices and the host's process namespace to a container, or the process runtime.";
         throw new Fault("unavailable", [
           { reason: `This Docker engine refuses the helper that makes and mounts volumes: ${has.refused}. ${remedy}` },
         ]);
       }
-      return runOnce(task, volumes, has.growth === "in-use" ? ["SYS_RESOURCE"] : []);
+      return runOnce(task, volumes, attempts.find(({ growth }) => growth === has.growth) ?? attempts[0]);
     },
-    rights: () => rights,
+    rights: () => granted,
     sweep: async () => {
       const filters = { label: [`${labels.owner}=${owner.owner}`, labels.helper], status: ["created", "exited", "dead"] };
       for (const { Id } of await asking("list containers", () => docker.listContainers({ all: true, filters })))
