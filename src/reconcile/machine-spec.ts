@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { addressesOf, regionRange } from "../resources/addresses/address.js";
 import type { Cloud } from "../resources/cloud.js";
 import type { InstanceRow } from "../resources/instances/instance.js";
+import { mountableLabels } from "../resources/volumes/volume.js";
 import type { DeployScript, MachineSpec } from "../runtime/driver.js";
 
 /**
@@ -36,6 +37,7 @@ export const machineSpec = (cloud: Cloud, row: InstanceRow): MachineSpec => {
     vcpus: type?.vcpus ?? 1,
     publicAddresses: addresses.filter((entry) => entry.public).map((entry) => entry.address),
     privateAddresses: addresses.filter((entry) => !entry.public).map((entry) => entry.address),
+    volumes: mountableLabels(cloud.store, row.id),
     rootPassHash: row.rootPassHash,
     authorizedKeys: row.authorizedKeys,
     script,

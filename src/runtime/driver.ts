@@ -56,6 +56,8 @@ export interface MachineSpec {
   /** Dotted IPv4, the first public one is the machine's main address. */
   publicAddresses: readonly string[];
   privateAddresses: readonly string[];
+  /** Labels of volumes that its boot waits for, 10 s at the most, before it runs script and services. */
+  volumes?: readonly string[];
   /** crypt(3) string (`$6$…`) for root; never a password. */
   rootPassHash: string | null;
   authorizedKeys: readonly string[];

@@ -420,6 +420,17 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
         expect(await world.volume.read(2, "data")).toBe("kept");
       });
 
+      it("is there when deploy script and services begin, although it comes after the start", async () => {
+        await driver.ensure(spec({ instance: 2 }));
+        await driver.volumes.ensure(volume({ instance: 2 }));
+        await world.volume.write(2, "data", "ready-for-use");
+        await driver.volumes.ensure(volume({ instance: null }));
+        await driver.ensure(spec({ volumes: ["data"], ...script('#!/bin/sh\ncat "$BACKLOT_MACHINE/mnt/data/file" || echo too early\n') }));
+        await driver.volumes.ensure(volume());
+        await scriptEnd(driver, 1);
+        expect(await until(async () => (await driver.log(1)).includes("deploy script ended") && driver.log(1))).toContain("ready-for-use");
+      });
+
       it("is not mounted in a machine that is off", async () => {
         await driver.ensure(spec({ running: false }));
         expect(await driver.volumes.ensure(volume())).toEqual({ path: null, note: null });

@@ -64,6 +64,10 @@ const byInstance = (row: VolumeRow) => row.instanceId ?? 0;
 export const volumesOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): readonly VolumeRow[] =>
   indexBy(reader.list("volume"), byInstance).get(instanceId) ?? [];
 
+/** Labels of the volumes that an instance finds when it boots. */
+export const mountableLabels = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): string[] =>
+  volumesOf(reader, instanceId).flatMap((row) => (row.made && row.jobs[0]?.verb !== "detach" ? [row.label] : []));
+
 /** Contract 11. */
 export const volumeView = ({ store }: Pick<Cloud, "store">, row: VolumeRow, reader: Pick<CloudStore | Tx, "get"> = store) => ({
   id: row.id,

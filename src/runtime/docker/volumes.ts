@@ -50,13 +50,13 @@ export const engineVolumes = ({ docker, owner, helper, containers }: VolumesOpti
   const diskOf = (volume: number): string => `/volumes/${nameOf(volume)}/${nameOf(volume)}.ext4`;
 
   const runOf = async (instance: number, seen: readonly SeenContainer[]): Promise<Run | undefined> => {
-    const container = seen.find((candidate) => candidate.instance === instance);
-    if (!container) return undefined;
     let run: Run | undefined;
-    await tolerating([404], async () => {
-      const { State } = await docker.getContainer(container.id).inspect();
-      if (State.Running) run = { container: container.id, startedAt: State.StartedAt };
-    });
+    for (const { id } of seen.filter((candidate) => candidate.instance === instance)) {
+      await tolerating([404], async () => {
+        const { State } = await docker.getContainer(id).inspect();
+        if (State.Running) run = { container: id, startedAt: State.StartedAt };
+      });
+    }
     return run;
   };
 
