@@ -67,11 +67,7 @@ describe("what is shown has exactly the members of its field table", () => {
     const instance = await createInstance(cloud, { booted: false });
     const get = async (path: string) => (await cloud.api.get(path)).body;
     const first = async (path: string) => (await get(`${path}?page_size=1`)).data[0];
-    const domain = (await cloud.api.post("/v4/domains", { type: "master", domain: "shape.test", soa_email: "a@shape.test" })).body;
-    const record = (await cloud.api.post(`/v4/domains/${domain.id}/records`, { type: "A", name: "www", target: "192.0.2.1" })).body;
     return {
-      Domain: domain,
-      Record: record,
       Balancer: await get(`/v4/balancers/${balancer.id}`),
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
@@ -90,6 +86,7 @@ describe("what is shown has exactly the members of its field table", () => {
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
       ...(await accountRecords(cloud)),
+      Volume: (await cloud.api.post("/v4/volumes", { label: "shape", region: "us-east" })).body,
     };
   };
 
