@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type FieldTable, viewSchema } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
 import { snake } from "../kernel/snake.js";
-import { acceptedScope, accessOf } from "./auth.js";
+import { acceptedScope } from "./auth.js";
 
 type Json = Record<string, unknown>;
 
@@ -42,6 +42,9 @@ const listParameters = [
   { name: "X-Filter", in: "header", description: "JSON object that selects and orders entries.", schema: { type: "string" } },
 ];
 
+const answered = (answers: Route<never>["answers"], shown: Json): Json =>
+  ({ list: listOf(shown), array: { type: "array", items: shown }, one: shown, empty: { type: "object" } })[answers];
+
 const operation = (route: Route<never>): Json => {
   const names = [...route.path.matchAll(/[:*](\w+)/g)].map((match) => match[1] ?? "");
   const shown: Json = route.shows ? { $ref: `#/components/schemas/${route.shows}` } : { type: "object" };
@@ -57,12 +60,12 @@ const operation = (route: Route<never>): Json => {
     ...(parameters.length > 0 || route.answers === "list"
       ? { parameters: [...parameters, ...(route.answers === "list" ? listParameters : [])] }
       : {}),
-    ...(route.scope === null ? { security: [{}, { bearer: [] }] } : { description: `Scope: \`${acceptedScope(route.scope, accessOf(route))}\`.` }),
+    ...(route.scope === null ? { security: [{}, { bearer: [] }] } : { description: `Scope: \`${acceptedScope(route.scope, route.method)}\`.` }),
     ...(route.body ? { requestBody: { content: { "application/json": { schema: wireSchema(route.body.schema, "input") } } } } : {}),
     responses: {
       "200": {
         description: route.answers === "empty" ? "Done; an empty object." : "Success.",
-        content: { "application/json": { schema: route.answers === "list" ? listOf(shown) : route.answers === "one" ? shown : { type: "object" } } },
+        content: { "application/json": { schema: answered(route.answers, shown) } },
       },
       default: errorResponse,
     },

@@ -50,13 +50,12 @@ export interface Route<C, B = any> {
   textParams?: readonly string[];
   /** Query parameters it takes. None under `/v4`, where only `page` and `page_size` exist (description section 1). */
   query?: readonly string[];
-  /** Scope word; GET wants `word:read_only`, the rest `word:read_write`. `null`: no token needed. */
+  /** Scope word; GET wants `word:read_only`, the rest `word:read_write`, unless the level stands behind the word. `null`: no token needed. */
   scope: string | null;
-  /** True for a POST that `word:read_only` may call, such as marking an event as seen (contract 15.1). */
-  isReading?: boolean;
   summary: string;
   body?: BodySchema<B>;
-  answers: "list" | "one" | "empty";
+  /** `array`: a bare list without the envelope. */
+  answers: "list" | "one" | "empty" | "array";
   /** True when the answer is already in wire spelling, as catalogue entries are. */
   verbatimAnswer?: boolean;
   /** Name of the view's schema in the OpenAPI document. */

@@ -10,16 +10,20 @@ import type { PaymentMethodRow, PaymentRow } from "./billing/payment.js";
 import type { UsageRow } from "./billing/usage.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
 import type { ConfigRow, ObservedListener } from "./configs/config.js";
+import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
+import type { ProfileRow } from "./profiles/profile.js";
 import type { RecordRow } from "./records/record.js";
+
 import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
+import type { ObservedVolume, VolumeRow } from "./volumes/volume.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -27,6 +31,8 @@ export interface Kinds {
   config: ConfigRow;
   node: NodeRow;
   instance: InstanceRow;
+  disk: DiskRow;
+  profile: ProfileRow;
   address: AddressRow;
   freedAddress: FreedAddressRow;
   slice: SliceRow;
@@ -45,6 +51,7 @@ export interface Kinds {
   tag: TagRow;
   script: ScriptRow;
   deployment: DeploymentRow;
+  volume: VolumeRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -59,6 +66,8 @@ export const kinds: readonly (keyof Kinds)[] = [
   "config",
   "node",
   "instance",
+  "disk",
+  "profile",
   "address",
   "freedAddress",
   "slice",
@@ -77,6 +86,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "tag",
   "script",
   "deployment",
+  "volume",
 ];
 
 /** Kinds whose ids do not begin with 1. */
@@ -91,6 +101,7 @@ interface ObservedKinds {
   node: ObservedNode;
   instance: ObservedInstance;
   domain: ObservedDomain;
+  volume: ObservedVolume;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>
