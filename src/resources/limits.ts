@@ -20,7 +20,7 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   { subject: "balancer: proxy_protocol", real: false, note: "Validated and stored; no PROXY header is sent." },
   { subject: "balancer: client_conn_throttle, client_udp_sess_throttle", real: false, note: "Validated and stored; nothing is throttled." },
   { subject: "balancer: transfer, stats", real: false, note: "`transfer` reads null; there is no stats endpoint." },
-  { subject: "balancer: hostname", real: false, note: "The name does not resolve yet; use the address." },
+  { subject: "balancer: hostname", real: true, note: "Resolves to the balancer's address, as does LABEL.balancers.backlot.test." },
   {
     subject: "instance: backups, alerts, disks, config profiles, rebuild, resize, clone, rescue",
     real: false,
@@ -32,6 +32,22 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Running machines give and take them at once; an address taken from an instance goes to nobody else before its machine is without it.",
   },
   { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
+  {
+    subject: "domains and records",
+    real: true,
+    note: "Really answered, over UDP and TCP, where /_backlot/dns says; no DNSSEC, and IXFR is answered with the whole zone.",
+  },
+  {
+    subject: "domains: slave",
+    real: true,
+    note: "Fetched from its masters (AXFR) at once and every refresh; NOTIFY is not heard. Its content is not kept over a restart.",
+  },
+  { subject: "domains: axfr_ips", real: true, note: "Only these addresses get a transfer, over TCP." },
+  {
+    subject: "domains: name servers",
+    real: true,
+    note: "Every domain has ns1.backlot.test, which is this process; the world's delegations do not lead here, so clients must ask it (backlot dns).",
+  },
   {
     subject: "addresses: rdns",
     real: true,
