@@ -104,6 +104,22 @@ describe("settings (contract 14.2)", () => {
     expect((await eventsOf(cloud, "account", 1, { action: "account_settings_update" })).length).toBe(1);
   });
 
+  it("network_helper is the default of new config profiles", async () => {
+    const helped = async (): Promise<boolean[]> => {
+      const { id } = await createInstance(cloud, { booted: false });
+      await instanceIn(cloud, id, "offline");
+      const path = `/v4/cloud/instances/${id}/configs`;
+      await cloud.api.post(path, { label: "second", devices: {} });
+      const { data } = await get(path);
+      await removeInstance(cloud, id);
+      return data.map((profile: Json) => profile.helpers.network);
+    };
+    await cloud.api.put("/v4/account/settings", { network_helper: false });
+    expect(await helped()).toEqual([false, false]);
+    await cloud.api.put("/v4/account/settings", { network_helper: true });
+    expect(await helped()).toEqual([true, true]);
+  });
+
   it("backups_enabled gives new instances the backup service, unless they say otherwise", async () => {
     await cloud.api.put("/v4/account/settings", { backups_enabled: true });
     const asked = await createInstance(cloud, { booted: false, backups_enabled: false });
