@@ -149,7 +149,7 @@ const openNamesRoom = async (
     upstreams: upstreamsOf(config.dnsUpstream),
     onProblem: (reason) => {
       hooks.onProgress?.(reason);
-      log.warn(reason);
+      log.info(reason);
     },
   }).catch((error: unknown) => {
     throw cannotStart(

@@ -52,10 +52,18 @@ describe("without any source", () => {
       imageFallback: undefined,
       onExit: "keep",
       allowHostScripts: false,
+      dnsPort: 4753,
+      dnsHost: "127.0.0.1",
+      dnsUpstream: undefined,
+      dnsForward: false,
       logLevel: "info",
       json: false,
       linodePort: undefined,
       rateLimit: false,
+      dnsPort: 4753,
+      dnsHost: "127.0.0.1",
+      dnsUpstream: undefined,
+      dnsForward: false,
     });
   });
 
@@ -95,10 +103,18 @@ describe("precedence", () => {
       imageFallback: "cloud/debian12",
       onExit: "stop",
       allowHostScripts: true,
+      dnsPort: 5300,
+      dnsHost: "::1",
+      dnsUpstream: "192.0.2.1,192.0.2.2:5353",
+      dnsForward: true,
       logLevel: "silent",
       json: true,
       linodePort: 0,
       rateLimit: true,
+      dnsPort: 5353,
+      dnsHost: "127.0.0.2",
+      dnsUpstream: "192.0.2.1",
+      dnsForward: true,
     };
     const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
     const names: Record<string, string> = {
@@ -116,6 +132,10 @@ describe("precedence", () => {
       BACKLOT_RATE_LIMIT: "rateLimit",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
+      BACKLOT_DNS_PORT: "dnsPort",
+      BACKLOT_DNS_HOST: "dnsHost",
+      BACKLOT_DNS_UPSTREAM: "dnsUpstream",
+      BACKLOT_DNS_FORWARD: "dnsForward",
       BACKLOT_LOG_LEVEL: "logLevel",
       BACKLOT_JSON: "json",
     };
@@ -181,6 +201,9 @@ describe("a bad value", () => {
     ["imageFallback", ["debian12", "cloud/", "a b/c"], /image slug/],
     ["onExit", ["kill"], /one of keep, stop/],
     ["allowHostScripts", ["yes", 1, ""], /true or false/],
+    ["dnsPort", [-1, 65_536, 1.5, "on", "", "53x"], /from 0 to 65535, or "off"/],
+    ["dnsHost", ["localhost", "127.0.0.1:53", ""], /an IP address/],
+    ["dnsUpstream", ["", "ns.example.com", "192.0.2.1,", "192.0.2.1:0", "192.0.2.1;192.0.2.2"], /IP addresses/],
     ["logLevel", ["loud"], /one of fatal, error/],
     ["json", ["on"], /true or false/],
   ])("of %s is refused", (key, values, rule) => {
@@ -262,6 +285,10 @@ describe("configFlags", () => {
       "--rate-limit",
       "--on-exit keep|stop",
       "--allow-host-scripts",
+      "--dns-port PORT",
+      "--dns-host ADDRESS",
+      "--dns-upstream ADDRESSES",
+      "--dns-forward",
       "--log-level LEVEL",
       "--json",
     ]);
