@@ -60,10 +60,6 @@ describe("without any source", () => {
       json: false,
       linodePort: undefined,
       rateLimit: false,
-      dnsPort: 4753,
-      dnsHost: "127.0.0.1",
-      dnsUpstream: undefined,
-      dnsForward: false,
     });
   });
 
@@ -111,10 +107,6 @@ describe("precedence", () => {
       json: true,
       linodePort: 0,
       rateLimit: true,
-      dnsPort: 5353,
-      dnsHost: "127.0.0.2",
-      dnsUpstream: "192.0.2.1",
-      dnsForward: true,
     };
     const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
     const names: Record<string, string> = {
