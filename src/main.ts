@@ -25,6 +25,7 @@ import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
 import { type Names, openNames } from "./reconcile/names.js";
 import { balancersNotice, openSurroundings } from "./reconcile/surroundings.js";
+import { openVolumes } from "./reconcile/volumes.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { billedTime } from "./resources/billing/billed-time.js";
 import { costsView } from "./resources/billing/costs.js";
@@ -228,6 +229,8 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
   const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
   closers.add(() => machines.close());
   await machines.resync();
+  const volumes = openVolumes({ cloud, driver, onFailure: failed("volume") });
+  closers.add(() => volumes.close());
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
   closers.add(() => health.close());
   await health.measured(firstHealthMs);

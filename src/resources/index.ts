@@ -25,16 +25,16 @@ import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
-
 import { notificationFields, notificationRoutes } from "./notifications/routes.js";
 import { profileFields } from "./profiles/fields.js";
 import { profileRoutes } from "./profiles/routes.js";
 import { recordFields } from "./records/fields.js";
 import { recordRoutes } from "./records/routes.js";
-
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
+import { volumeFields } from "./volumes/fields.js";
+import { volumeRoutes } from "./volumes/routes.js";
 
 /** What Backlot has. Paths with a fixed last part stand before those whose last part is an id. */
 const builtRoutes: readonly Route<Cloud>[] = [
@@ -56,6 +56,7 @@ const builtRoutes: readonly Route<Cloud>[] = [
   ...billingRoutes,
   ...notificationRoutes,
   ...tagRoutes,
+  ...volumeRoutes,
 ];
 
 const isBuilt = ({ method, path }: Route<Cloud>): boolean => builtRoutes.some((entry) => entry.method === method && entry.path === path);
@@ -90,4 +91,5 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Notification: notificationFields,
   Tag: tagFields,
   TaggedThing: taggedThingFields,
+  Volume: volumeFields,
 };

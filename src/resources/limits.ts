@@ -86,5 +86,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Under /v4beta, under paths that only it has, and on all of /v4 at the port that --linode-port opens.",
   },
+  {
+    subject: "volume: filesystem_path",
+    real: false,
+    note: "A name only. The volume has a file system already and is mounted at /mnt/LABEL; see the runtime's row on volumes.",
+  },
+  { subject: "volume: encryption, config_id", real: false, note: "Recorded. The data is not encrypted, and no profile chooses a device." },
   { subject: "lists: a page beyond the last", real: true, note: "Is empty and says the page asked for." },
 ];

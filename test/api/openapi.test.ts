@@ -90,6 +90,7 @@ describe("what is shown has exactly the members of its field table", () => {
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
       ...(await accountRecords(cloud)),
+      Volume: (await cloud.api.post("/v4/volumes", { label: "shape", region: "us-east" })).body,
     };
   };
 
