@@ -327,6 +327,32 @@ describe("notifications (contract 14.6)", () => {
   });
 });
 
+describe("volumes", () => {
+  it("cost by the GB from the moment they are made, and carry tags", async () => {
+    const { body: volume } = await cloud.api.post("/v4/volumes", { label: "props", size: 1_000, region: "us-east" });
+    const lines = async (): Promise<Json[]> => {
+      const { items } = (await cloud.api.get("/_backlot/costs")).body;
+      return items.filter((item: Json) => item.label.includes(`props (${volume.id}`));
+    };
+    expect(await until(async () => (await lines())[0], { what: "the volume's line" })).toMatchObject({
+      label: `Storage Volume - props (${volume.id}, 1000 GB)`,
+      quantity: 1,
+      unit_price: "0.15",
+      amount: 0.15,
+    });
+    await until(async () => (await get(`/v4/volumes/${volume.id}`)).status === "active", { what: "a volume that is active" });
+    await cloud.api.post(`/v4/volumes/${volume.id}/resize`, { size: 2_000 });
+    expect((await lines()).map((item) => [item.label.split(", ")[1], item.amount])).toEqual([
+      ["1000 GB)", 0.15],
+      ["2000 GB)", 0.3],
+    ]);
+    expect((await cloud.api.post("/v4/tags", { label: "prop-room", volumes: [volume.id] })).status).toBe(200);
+    expect((await get("/v4/tags/prop-room")).data).toMatchObject([{ type: "volume", data: { label: "props", tags: ["prop-room"] } }]);
+    await until(async () => (await get(`/v4/volumes/${volume.id}`)).status === "active", { what: "a volume that is active" });
+    await cloud.api.del(`/v4/volumes/${volume.id}`);
+  });
+});
+
 describe("domains", () => {
   it("without any instance are worth a notice (contract 12), and carry tags", async () => {
     const other = await startCloud();
