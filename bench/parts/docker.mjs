@@ -82,6 +82,7 @@ const bareBoot = async (docker, seen, at) => {
       Image: seen.Config.Image,
       Hostname: seen.Config.Hostname,
       StopTimeout: seen.Config.StopTimeout,
+      OpenStdin: seen.Config.OpenStdin,
       Labels: { [benchLabel]: String(process.pid) },
       HostConfig: seen.HostConfig,
       NetworkingConfig: { EndpointsConfig: { [first]: {} } },

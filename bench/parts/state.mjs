@@ -2,7 +2,8 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { addressesOf } from "../../dist/resources/addresses/address.js";
-import { kinds, schemaVersion } from "../../dist/resources/cloud.js";
+import { kinds } from "../../dist/resources/cloud.js";
+import { schemaVersion } from "../../dist/resources/migrations.js";
 import { openStore } from "../../dist/store/open-store.js";
 import { startCloud } from "./cloud.mjs";
 import { line, median, timed } from "./figures.mjs";

@@ -15,6 +15,12 @@ interface FieldOptions {
   redacted?: boolean;
   /** Keys inside are the caller's own words and are not respelled. */
   verbatim?: boolean;
+  /** What reads back, when that differs from what is taken. */
+  shown?: z.ZodType;
+  /** Who says that it exists: the description, the public API (without this), or we. For docs/api.md. */
+  source?: "description" | "ours";
+  /** A list of records, each judged member by member: the rules see what is well formed in it, beside what is not. */
+  records?: boolean;
 }
 
 export interface Field<S extends z.ZodType = z.ZodType, W extends Setter = Setter, O extends FieldOptions = FieldOptions> {
@@ -43,6 +49,26 @@ type UpdateNames<T extends FieldTable> = {
   [N in keyof T]: T[N]["setter"] extends "write" ? N : T[N]["options"] extends { update: true } ? N : never;
 }[keyof T];
 
+/** The value without the nulls at these places. */
+const without = (value: unknown, places: ReadonlySet<string>, at = ""): unknown => {
+  if (Array.isArray(value)) return value.map((entry, index) => without(entry, places, `${at}/${index}`));
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).map(([name, member]): [string, unknown] => [name, without(member, places, `${at}/${name}`)]);
+  return Object.fromEntries(members.filter(([name, member]) => member !== null || !places.has(`${at}/${name}`)));
+};
+
+/**
+ * Clients send null for optional members and mean "absent" (contract, decision 8), inside members too: a null that is refused is left out
+ * and the value judged again. Where null means something, the schema takes it and nothing is left out.
+ */
+const parsedWithoutNulls = <S extends z.ZodType>(schema: S, value: unknown): z.ZodSafeParseResult<z.infer<S>> => {
+  const parsed = schema.safeParse(value, { error: reasonFor });
+  if (parsed.success || typeof value !== "object") return parsed;
+  if (value === null) return schema.safeParse(undefined, { error: reasonFor });
+  const places = new Set(parsed.error.issues.map(({ path }) => `/${path.map(String).join("/")}`));
+  return schema.safeParse(without(value, places), { error: reasonFor });
+};
+
 /** What a caller sends to create. Members left out, or `null` where null means nothing, are absent. */
 export type CreateBody<T extends FieldTable> = { [N in RequiredNames<T>]: z.infer<T[N]["schema"]> } & {
   [N in Exclude<CreateNames<T>, RequiredNames<T>>]?: z.infer<T[N]["schema"]> | undefined;
@@ -54,7 +80,8 @@ export type UpdateBody<T extends FieldTable> = { [N in UpdateNames<T>]?: z.infer
 /** A checked request body: from unknown JSON (already respelled) to a value and all its problems; the value is a whole `B` only without any. */
 export interface BodySchema<B> {
   schema: z.ZodType;
-  parse(value: unknown): { body: Partial<B>; problems: Problem[] };
+  /** `flagged` names what must not be judged any further: whole members, and single places inside lists of records. */
+  parse(value: unknown): { body: Partial<B>; problems: Problem[]; flagged: Set<string> };
   /** Names whose content is not respelled. */
   verbatim: readonly string[];
 }
@@ -84,13 +111,21 @@ const bodySchema = <B>(table: FieldTable, takes: (entry: Field) => boolean, requ
     parse: (value) => {
       const given = new Map(Object.entries(value as object));
       const problems: Problem[] = [];
+      const flagged = new Set<string>();
       const body: Record<string, unknown> = {};
       for (const [name, schema] of members) {
-        const parsed = schema.safeParse(given.get(name), { error: reasonFor });
-        if (!parsed.success) problems.push(...problemsOf(parsed.error, [name]));
-        else if (parsed.data !== undefined) body[name] = parsed.data;
+        const parsed = parsedWithoutNulls(schema, given.get(name));
+        if (parsed.success) {
+          if (parsed.data !== undefined) body[name] = parsed.data;
+          continue;
+        }
+        const found = problemsOf(parsed.error, [name]);
+        problems.push(...found);
+        const rest = table[name]?.options.records ? wellFormed(given.get(name), parsed.error) : undefined;
+        if (rest) body[name] = rest;
+        for (const { field: at } of found) flagged.add(rest && at ? at : name);
       }
-      return { body: body as Partial<B>, problems };
+      return { body: body as Partial<B>, problems, flagged };
     },
   };
 };
@@ -106,8 +141,10 @@ export const customSchema = <S extends z.ZodType>(schema: S): BodySchema<z.infer
   schema,
   verbatim: [],
   parse: (value) => {
-    const parsed = schema.safeParse(value, { error: reasonFor });
-    return parsed.success ? { body: parsed.data as Partial<z.infer<S>>, problems: [] } : { body: {}, problems: problemsOf(parsed.error) };
+    const parsed = parsedWithoutNulls(schema, value);
+    if (parsed.success) return { body: parsed.data as Partial<z.infer<S>>, problems: [], flagged: new Set() };
+    const problems = problemsOf(parsed.error);
+    return { body: {}, problems, flagged: new Set(problems.map(({ field: at }) => at?.split(/[.[]/)[0] ?? "")) };
   },
 });
 
@@ -116,15 +153,33 @@ export const filterableNames = (table: FieldTable): string[] =>
     .filter(([, entry]) => entry.options.filter)
     .map(([name]) => name);
 
+const shownSchema = ({ setter, schema, options }: Field): z.ZodType =>
+  setter === "secret" ? z.literal("<REDACTED>").nullable() : (options.shown ?? schema);
+
 /** The schema of what is shown: everything but secrets, which may read back redacted. */
 export const viewSchema = (table: FieldTable): z.ZodType =>
   z.object(
     Object.fromEntries(
       Object.entries(table)
         .filter(([, entry]) => entry.setter !== "secret" || entry.options.redacted)
-        .map(([name, entry]) => [name, (entry.setter === "secret" ? z.literal("<REDACTED>").nullable() : entry.schema).describe(entry.note)]),
+        .map(([name, entry]) => [name, shownSchema(entry).describe(entry.note)]),
     ),
   );
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A list of records without the places that were refused and without nulls, which mean "absent"; undefined for anything else. */
+const wellFormed = (value: unknown, { issues }: z.ZodError): unknown[] | undefined => {
+  const refused = new Set(issues.map(({ path }) => path.join("/")));
+  const kept = (entry: unknown, at: string): unknown => {
+    if (Array.isArray(entry)) return entry.map((each, index) => (refused.has(`${at}/${index}`) ? {} : kept(each, `${at}/${index}`)));
+    if (!isRecord(entry)) return entry;
+    const members = Object.entries(entry).map(([name, member]): [string, unknown] => [name, kept(member, `${at}/${name}`)]);
+    return Object.fromEntries(members.filter(([name, member]) => member !== null && !refused.has(`${at}/${name}`)));
+  };
+  if (!Array.isArray(value) || refused.has("")) return undefined;
+  return value.map((entry, index) => (refused.has(String(index)) || !isRecord(entry) ? {} : kept(entry, String(index))));
+};
 
 const pathText = (path: readonly PropertyKey[]): string =>
   path.reduce<string>((text, part) => (typeof part === "number" ? `${text}[${part}]` : text === "" ? String(part) : `${text}.${String(part)}`), "");

@@ -11,6 +11,10 @@ export interface Caller {
   scopes: string;
 }
 
+/** Whether the caller's token lets it read what `word` stands for; for a route that shows more to those who may. */
+export const mayRead = (caller: Caller | undefined, word: string): boolean =>
+  (caller?.scopes ?? "").split(/[ ,]+/).some((held) => held === "*" || held === `${word}:read_only` || held === `${word}:read_write`);
+
 /** What a route's function is given: everything already checked. */
 export interface Call<C, B> {
   cloud: C;
@@ -22,6 +26,8 @@ export interface Call<C, B> {
   body: B;
   /** Undefined only on public routes that were called without a token. */
   caller: Caller | undefined;
+  /** Where the request came from; IPv4 as such, not mapped into IPv6. */
+  remoteAddress: string;
 }
 
 /** Rows to list: `http` filters, orders and pages them, and makes views of one page only. */
@@ -44,18 +50,19 @@ export interface Route<C, B = any> {
   textParams?: readonly string[];
   /** Query parameters it takes. None under `/v4`, where only `page` and `page_size` exist (description section 1). */
   query?: readonly string[];
-  /** Scope word; GET wants `word:read_only`, the rest `word:read_write`. `null`: no token needed. */
+  /** Scope word; GET wants `word:read_only`, the rest `word:read_write`, unless the level stands behind the word. `null`: no token needed. */
   scope: string | null;
   summary: string;
   body?: BodySchema<B>;
-  answers: "list" | "one" | "empty";
+  /** `array`: a bare list without the envelope. */
+  answers: "list" | "one" | "empty" | "array";
   /** True when the answer is already in wire spelling, as catalogue entries are. */
   verbatimAnswer?: boolean;
   /** Name of the view's schema in the OpenAPI document. */
   shows?: string;
   /**
-   * What the rules say of a body that has other problems already, so that all are told at once: `body` holds the well-formed members,
-   * `flagged` names the others. Reads only. `run` applies the same rules again, in its commit.
+   * What the rules say of a body that has other problems already, so that all are told at once: `body` holds what is well formed,
+   * `flagged` names the rest. Reads only. `run` applies the same rules again, in its commit.
    */
   rules?(call: Call<C, Partial<B>>, flagged: ReadonlySet<string>): readonly Problem[];
   run(call: Call<C, B>): unknown;

@@ -98,9 +98,10 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     const atMs = clock.now();
     const check = new AbortController();
     checks.set(id, check);
-    const [result, final] = await measure(row, config, AbortSignal.any([signal, check.signal]));
-    checks.delete(id);
-    if (signal.aborted || check.signal.aborted) return undefined;
+    // Both controllers live as long as this run: a long-lived one would leak here (Node 20).
+    const cut = AbortSignal.any([signal, check.signal]);
+    const [result, final] = await measure(row, config, cut).finally(() => checks.delete(id));
+    if (cut.aborted) return undefined;
     // What was measured is not what the rows say any more: measure that.
     if (store.get("node", id) !== row || store.get("config", row.configId) !== config) {
       hinted.add(id);
@@ -135,6 +136,11 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     hinted.add(id);
     loop.poke(id);
   };
+  /** A check under way would wait its whole timeout for an address that fell silent, or for what the rows no longer say. */
+  const hintAfresh = (id: number): void => {
+    hint(id);
+    checks.get(id)?.abort();
+  };
   const watching = store.watch((kind, id) => {
     if (kind === "node") {
       const before = knownNodes.get(id);
@@ -144,16 +150,13 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
         failures.delete(id);
         observe(store, "node", id, { status: "Unknown" });
       }
-      hint(id);
+      hintAfresh(id);
     }
-    if (kind === "config" && !sameConfig(id)) for (const row of nodesOf(store, id)) hint(row.id);
+    if (kind === "config" && !sameConfig(id)) for (const row of nodesOf(store, id)) hintAfresh(row.id);
     if (kind === "instance") {
       const nodes = indexBy(store.list("node"), hostOf);
-      for (const row of addressesOf(store, id).flatMap(({ address }) => nodes.get(address) ?? [])) {
-        // A check that began before the machine died would wait its whole timeout for a silent address.
-        if (!observed(store, "instance", id)?.running) checks.get(row.id)?.abort();
-        hint(row.id);
-      }
+      const tell = observed(store, "instance", id)?.running ? hint : hintAfresh;
+      for (const { address } of addressesOf(store, id)) for (const row of nodes.get(address) ?? []) tell(row.id);
     }
   });
 

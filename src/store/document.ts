@@ -53,8 +53,13 @@ export const documentOf = (before: StateDocument, sequence: number, tables: Tabl
   };
 };
 
-/** With an empty table for each of `kinds` the document does not know. */
-export const tablesOf = (document: StateDocument, kinds: readonly string[]): Tables =>
+/** With an empty table for each of `kinds` the document does not know. `firstIds`: least next id of a kind, where it is not 1. */
+export const tablesOf = (document: StateDocument, kinds: readonly string[], firstIds: Readonly<Record<string, number | undefined>> = {}): Tables =>
   Tables.of(
-    new Map([...Object.keys(document.rows), ...kinds].map((kind) => [kind, Table.of(document.rows[kind] ?? [], document.nextIds[kind] ?? 1)])),
+    new Map(
+      [...Object.keys(document.rows), ...kinds].map((kind) => [
+        kind,
+        Table.of(document.rows[kind] ?? [], Math.max(document.nextIds[kind] ?? 1, firstIds[kind] ?? 1)),
+      ]),
+    ),
   );

@@ -4,7 +4,7 @@ import { Low } from "lowdb";
 import { Closers } from "../kernel/closers.js";
 import { cannotStart, Fault } from "../kernel/fault.js";
 import { type Change, Commits } from "./commits.js";
-import { asideOf, type Disk, realDisk, syncFolder } from "./disk.js";
+import { asideOf, codeOf, type Disk, realDisk, syncFolder } from "./disk.js";
 import { cannotOpen } from "./disk-fault.js";
 import { type StateDocument, tablesOf } from "./document.js";
 import { Journal } from "./journal.js";
@@ -24,6 +24,8 @@ export interface StoreOptions<K> {
   /** Absolute; made (0700) when it is not there. Everything in it is 0600. */
   folder: string;
   kinds: readonly (keyof K & string)[];
+  /** Least id of a kind's next row, where it is not 1. */
+  firstIds?: Partial<Record<keyof K & string, number>>;
   /** Version of the rows' shape, from 1 on. */
   schemaVersion: number;
   /** By the version they start from; each makes the next. Must give the same for the same document. */
@@ -45,11 +47,23 @@ const prepareFolder = async (disk: Disk, folder: string): Promise<void> => {
   }
 };
 
-/** A new folder is durable in its parent, and so up to the first that was there already. */
+/**
+ * A new folder is durable in its parent, and so up to the first that was there already. One level at a time: Node's recursive `mkdir` never
+ * returns where no folder can be made, below /proc for instance (Node 20).
+ */
 const makeFolder = async (disk: Disk, folder: string): Promise<void> => {
-  const made = await disk.mkdir(folder, { recursive: true, mode: 0o700 });
-  if (made === undefined) return;
-  for (let path = folder; path.length >= made.length; path = dirname(path)) await syncFolder(disk, dirname(path));
+  const make = () => disk.mkdir(folder, { mode: 0o700 });
+  try {
+    await make().catch(async (error) => {
+      if (codeOf(error) !== "ENOENT") throw error;
+      await makeFolder(disk, dirname(folder));
+      await make();
+    });
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return;
+    throw error;
+  }
+  await syncFolder(disk, dirname(folder));
 };
 
 /** Without a state file there may be the empty journal of a first start that did not come to its end, and nothing more. */
@@ -126,7 +140,7 @@ const open = async <K extends Record<keyof K, Row>>(options: StoreOptions<K>, di
   closers.add(() => journal.close());
   const written = low.data.sequence;
   low.data = document;
-  const tables = tablesOf(document, kinds);
+  const tables = tablesOf(document, kinds, options.firstIds);
   for (const kind of kinds) for (const row of tables.of(kind).list()) frozen(row);
 
   const rooms = { disk, folder, low, file, journal, tables, onProblem };

@@ -202,6 +202,37 @@ describe("a balancer made with its configs and nodes (contract 8.1)", () => {
     ],
     [[{ protocol: "https", nodes: [{ label: "one", address: "x" }] }], ["configs[0].nodes[0].address", "configs[0].ssl_cert", "configs[0].ssl_key"]],
     [[5], ["configs[0]"]],
+    // What is well formed is judged beside what is not.
+    [
+      [
+        {
+          port: "x",
+          check: "http",
+          nodes: [
+            { label: "one", address: 5 },
+            { label: "one", address: "10.0.0.1:80", mode: "sideways" },
+          ],
+        },
+        { port: 80, nodes: [{ label: null, address: "x" }] },
+        { port: 80, protocol: "https", check_timeout: 99, check_interval: 1, nodes: "none" },
+      ],
+      [
+        "configs[0].check_path",
+        "configs[0].nodes[0].address",
+        "configs[0].nodes[1].address",
+        "configs[0].nodes[1].label",
+        "configs[0].nodes[1].mode",
+        "configs[0].port",
+        "configs[1].nodes[0].address",
+        "configs[1].nodes[0].label",
+        "configs[2].check_interval",
+        "configs[2].check_timeout",
+        "configs[2].nodes",
+        "configs[2].port",
+        "configs[2].ssl_cert",
+        "configs[2].ssl_key",
+      ],
+    ],
   ])("%j names %j", async (configs, fields) => {
     const { status, body } = await cloud.api.post("/v4/balancers", { label: freshLabel(), region: "us-east", configs });
     expect(status).toBe(400);

@@ -180,7 +180,7 @@ describe("configs (description 2.2, contract 8.2)", () => {
     [{ ssl_cert: "x" }, ["ssl_key"]],
     [{ ssl_cert: 5, ssl_key: [] }, ["ssl_cert", "ssl_key"]],
     [{ port: 70_000, protocol: "https", check: "http", check_interval: 1 }, ["check_interval", "check_path", "port", "ssl_cert", "ssl_key"]],
-    [{ nodes: [{ label: "x", address: "192.168.1.1:80" }] }, ["nodes[0].label"]],
+    [{ nodes: [{ label: "x", address: "192.168.1.1:80" }] }, ["nodes[0].address", "nodes[0].label"]],
   ])("%j is refused on %j, at creation and at an update", async (sent, fields) => {
     const balancer = await createBalancer(cloud);
     const created = await cloud.api.post(`/v4/balancers/${balancer.id}/configs`, sent);

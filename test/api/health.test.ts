@@ -6,9 +6,11 @@ import {
   configPath,
   createBalancer,
   createConfig,
+  createInstance,
   createNode,
   dial,
   httpServer,
+  instanceIn,
   listening,
   nodePath,
   nodesStatus,
@@ -194,6 +196,36 @@ describe("checks", () => {
     status = 500;
     await ask(config);
     await nodesStatus(cloud, config, 0, 1);
+  });
+});
+
+describe("a check under way", () => {
+  it("is cut when its machine dies or its row changes: neither waits for an address that is silent", async () => {
+    // At real speed, where this check would wait 30 s.
+    const slow = await startCloud({ speed: 1 });
+    try {
+      const instance = await createInstance(slow, { private_ip: true });
+      await instanceIn(slow, instance.id, "running");
+      const address = instance.ipv4.find((each: string) => each.startsWith("192.168."));
+      let asked = 0;
+      const silent = () => {
+        asked += 1;
+      };
+      await httpServer(await dial(slow, address, 8080), silent);
+      const balancer = await createBalancer(slow);
+      const config = await createConfig(slow, balancer.id, { port: 20_303, check: "http", check_path: "/", check_interval: 31, check_timeout: 30 });
+      const node = await createNode(slow, config, `${address}:8080`);
+      await until(() => asked === 1);
+      await slow.api.put(configPath(config), { check_path: "/other" });
+      await until(() => asked === 2);
+      await slow.api.post(`/_backlot/instances/${instance.id}/kill`);
+      await until(async () => (await slow.api.get(nodePath(node))).body.status === "DOWN");
+      const list = (await slow.api.get(`/_backlot/nodes/${node.id}/probes`)).body.probes;
+      expect(list).toHaveLength(1);
+      expect(list[0].reason).toMatch(/is not running/);
+    } finally {
+      await slow.close();
+    }
   });
 });
 

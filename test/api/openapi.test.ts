@@ -2,6 +2,7 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { routes, shapes } from "#backlot/resources/index.js";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
+import { accountRecords } from "./account-records.js";
 import { configPath, createBalancer, createConfig, createInstance, createNode, nodePath, unheldAddress } from "./world.js";
 
 let cloud: TestCloud;
@@ -71,15 +72,21 @@ describe("what is shown has exactly the members of its field table", () => {
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
       Instance: await get(`/v4/cloud/instances/${instance.id}`),
+      Disk: await first(`/v4/cloud/instances/${instance.id}/disks`),
+      InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
+      InstanceAddresses: await get(`/v4/cloud/instances/${instance.id}/ips`),
       Event: await first("/v4/account/events"),
+      RegionAvailability: await first("/v4/regions/availability"),
+      AccountAvailability: await first("/v4/account/availability"),
+      MaintenancePolicy: await first("/v4/maintenance/policies"),
       Region: await first("/v4/regions"),
       Image: await first("/v4/images"),
       Type: await first("/v4/cloud/types"),
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
+      ...(await accountRecords(cloud)),
       Volume: (await cloud.api.post("/v4/volumes", { label: "shape", region: "us-east" })).body,
-      VolumeType: await first("/v4/volumes/types"),
     };
   };
 
@@ -108,13 +115,18 @@ describe("what is shown has exactly the members of its field table", () => {
       Balancer: "/v4/balancers",
       Instance: "/v4/cloud/instances",
       Address: "/v4/networking/ips",
-      Volume: "/v4/volumes",
       Event: "/v4/account/events",
       Region: "/v4/regions",
       Image: "/v4/images",
       Type: "/v4/cloud/types",
       Kernel: "/v4/cloud/kernels",
       Script: "/v4/cloud/scripts",
+      Price: "/v4/balancers/types",
+      Invoice: "/v4/account/invoices",
+      Payment: "/v4/account/payments",
+      PaymentMethod: "/v4/account/payment-methods",
+      Notification: "/v4/account/notifications",
+      Tag: "/v4/tags",
     };
     for (const [name, path] of Object.entries(lists)) {
       for (const [member, entry] of Object.entries(shapes[name] ?? {})) {

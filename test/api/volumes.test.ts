@@ -156,7 +156,7 @@ describe("listing", () => {
 
   it("the kinds and their prices are the shipped data", async () => {
     const { body } = await cloud.api.get("/v4/volumes/types");
-    expect(body.data).toEqual(JSON.parse(readFileSync(new URL("../../fixtures/catalogue/volume_types.json", import.meta.url), "utf8")));
+    expect(body.data).toEqual(JSON.parse(readFileSync(new URL("../../fixtures/catalogue/volume-types.json", import.meta.url), "utf8")));
     expect(body.data).toMatchObject([{ id: "volume", price: { hourly: 0.00015, monthly: 0.1 } }]);
   });
 });

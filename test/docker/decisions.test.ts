@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { contains, overlaps, parseCidr } from "#backlot/kernel/addresses.js";
 import { framesText, lastPart } from "#backlot/runtime/docker/boot-log.js";
@@ -26,6 +27,20 @@ const spec = {
   fingerprint: "f",
 };
 const at = (name: string, address: string | undefined): Attachment => ({ key: name, name, subnet: "10.0.0.0/24", address });
+
+describe("the engine's client", () => {
+  it("is loaded without the gRPC server of BuildKit's sessions, and still asks an engine", () => {
+    const url = new URL("../../dist/runtime/docker/engine.js", import.meta.url).href;
+    const program = `
+      const { engineAnswers } = await import(${JSON.stringify(url)});
+      const { createRequire } = await import("node:module");
+      const answer = await engineAnswers({ socketPath: "/nonexistent/docker.sock" });
+      const loaded = Object.keys(createRequire(import.meta.url).cache).filter((path) => /[\\\\/]@grpc[\\\\/]/.test(path));
+      console.log(JSON.stringify({ answer, loaded: loaded.length }));`;
+    const said = execFileSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
+    expect(JSON.parse(said)).toEqual({ answer: { reason: expect.stringMatching(/ENOENT/), absent: true }, loaded: 0 });
+  });
+});
 
 describe("what the Docker driver decides", () => {
   it.each([
@@ -56,7 +71,9 @@ describe("what the Docker driver decides", () => {
   });
 
   it("asks the engine for nothing secret", () => {
-    const request = JSON.stringify(createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t" }, at("public", "198.18.0.9"), 2));
+    const request = JSON.stringify(
+      createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t" }, at("public", "198.18.0.9"), { cpus: 2, resolvers: [] }),
+    );
     expect(request).not.toMatch(/hidden|\$6\$|docker\.sock/);
     expect(request).toContain('"Hostname":"web-1"');
   });

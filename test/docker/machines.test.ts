@@ -196,6 +196,7 @@ describeDocker("machines on a Docker engine", () => {
       await plot.driver.ensure(plot.spec({ instance: 4, script: { id: 1, text, data: {}, shipped: false } }));
       await until(async () => (await plot.driver.log(4)).includes("begun"));
       await until(() => hints.includes(4));
+      expect((await plot.driver.list()).find(({ instance }) => instance === 4)?.script).toEqual({ exitCode: null });
       hints.length = 0;
       await run((await inspected(4)).container, ["touch", "/tmp/go"]);
       await until(() => hints.includes(4), { what: "the hint of the script's end" });
@@ -204,6 +205,30 @@ describeDocker("machines on a Docker engine", () => {
       await watch.close();
       await plot.driver.remove(4);
     }
+  });
+
+  it("makes a machine anew that never took what its first start hands over", async () => {
+    const wanted = plot.spec({ instance: 5, privateAddresses: [] });
+    await plot.driver.ensure({ ...wanted, running: false });
+    // Started behind our back it waits for a hand-over that nobody makes; at its end there is nothing on its disk.
+    const { container } = await inspected(5);
+    await container.start();
+    expect((await container.inspect()).State.Running).toBe(true);
+    await container.kill({ signal: "SIGKILL" });
+    await container.wait();
+    await plot.driver.ensure(wanted);
+    const made = await inspected(5);
+    expect(made.info.Id).not.toBe(container.id);
+    await until(async () => (await run(made.container, ["cat", "/var/lib/backlot/boots"])).text.trim() === String(wanted.boots));
+    await plot.driver.remove(5);
+  });
+
+  it("ends the hand-over's connection when the guest has read it", async () => {
+    const sockets = () => process.getActiveResourcesInfo().filter((name) => name === "PipeWrap").length;
+    const before = sockets();
+    for (const instance of [6, 7, 8]) await plot.driver.ensure(plot.spec({ instance, privateAddresses: [] }));
+    await until(() => sockets() <= before, { what: "the connections of three hand-overs to end" });
+    await Promise.all([6, 7, 8].map((instance) => plot.driver.remove(instance)));
   });
 
   it("stops within the engine's patience and by SIGTERM, not by force", async () => {

@@ -183,6 +183,10 @@ test("a folder that is a file is named", async () => {
   expect(await refusal(folder)).toContain(`The state folder ${folder} cannot be used (`);
 });
 
+test("a folder that cannot be made is named, also where Node's own recursive mkdir never returns", async () => {
+  expect(await refusal("/proc/backlot/state")).toContain("The state folder /proc/backlot/state cannot be used (ENOENT");
+});
+
 test("a state folder whose mode the user widened is left as it is", async () => {
   const folder = tempFolder();
   mkdirSync(folder);

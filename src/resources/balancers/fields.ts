@@ -13,7 +13,7 @@ export const balancerFields = {
   clientConnThrottle: field.write(integer(0, 20), "New connections a second per client address; 0 is off."),
   clientUdpSessThrottle: field.write(integer(0, 20), "New UDP sessions a second per client address; 0 is off."),
   tags: field.write(Tags, "Words to group by.", { filter: true }),
-  configs: field.secret(z.array(configWithNodes), "Config profiles to create with it, each with at least one node."),
+  configs: field.secret(z.array(configWithNodes), "Config profiles to create with it, each with at least one node.", { records: true }),
   hostname: field.read(z.string(), "Name made from the address."),
   ipv4: field.read(z.ipv4(), "Address its configs listen on.", { filter: true }),
   ipv6: field.read(z.null(), "Always null: Backlot gives no IPv6 addresses."),

@@ -23,17 +23,22 @@ const labelProblems = (tx: Pick<Tx, "list">, label: string | undefined, except: 
     ? [{ reason: "Another balancer has it; it must be unique.", field: "label" }]
     : [];
 
-const createProblems = (tx: Pick<Tx, "list">, cloud: Cloud, body: Partial<BalancerWanted>): Problem[] => {
-  const region = body.region ?? "";
+const createProblems = (tx: Pick<Tx, "list">, cloud: Cloud, body: Partial<BalancerWanted>, flagged: ReadonlySet<string> = new Set()): Problem[] => {
+  const isRegion = cloud.catalogue.regions.some((entry) => entry.id === body.region);
+  const region = isRegion ? (body.region ?? null) : null;
   const configs = body.configs ?? [];
-  const ports = configs.map((config) => `${config.protocol === "udp" ? "udp" : "tcp"} ${config.port ?? 80}`);
+  const isPortKnown = (index: number) => !["port", "protocol"].some((name) => flagged.has(`configs[${index}].${name}`));
+  // What was refused has a name of its own, so that it is nobody's rival.
+  const ports = configs.map((config, index) =>
+    isPortKnown(index) ? `${config.protocol === "udp" ? "udp" : "tcp"} ${config.port ?? 80}` : `refused ${index}`,
+  );
   return [
     ...labelProblems(tx, body.label, null),
-    ...(cloud.catalogue.regions.some((entry) => entry.id === region) ? [] : [{ reason: "Unknown id; see /v4/regions.", field: "region" }]),
+    ...(isRegion ? [] : [{ reason: "Unknown id; see /v4/regions.", field: "region" }]),
     ...ports.flatMap((port, index) =>
       ports.indexOf(port) < index ? [{ reason: "Another config in this request has it; it must be unique.", field: `configs[${index}].port` }] : [],
     ),
-    ...configs.flatMap((config, index) => newConfigProblems(tx, cloud, { id: null, region }, config, `configs[${index}].`)),
+    ...configs.flatMap((config, index) => newConfigProblems(tx, cloud, { id: null, region }, config, flagged, `configs[${index}].`)),
   ];
 };
 
@@ -78,7 +83,7 @@ export const balancerRoutes = [
     body: createSchema(balancerFields) as never,
     answers: "one",
     shows: "Balancer",
-    rules: ({ cloud, body }) => createProblems(cloud.store, cloud, body),
+    rules: ({ cloud, body }, flagged) => createProblems(cloud.store, cloud, body, flagged),
     run: ({ cloud, body, caller }) => cloud.store.commit((tx) => balancerView(createBalancer(tx, cloud, body, caller?.username))),
   }),
   route<Cloud, undefined>({

@@ -1,13 +1,26 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Script } from "../scripts/script.js";
 
 /** A catalogue entry as it is served, already in wire spelling; only the members the rules need are named. */
 interface Entry {
   id: string;
   [member: string]: unknown;
 }
-interface TypeEntry extends Entry {
+/** USD. Null: not sold by the hour, or without a monthly cap. */
+interface Price {
+  hourly: number | null;
+  monthly: number | null;
+}
+/** Something with a price, dearer in some regions (contract 13.4, 8.7). */
+export interface PricedEntry extends Entry {
   label: string;
+  price: Price;
+  region_prices: readonly (Price & { id: string })[];
+}
+/** A plan. */
+export interface TypeEntry extends PricedEntry {
+  addons: { backups: Pick<PricedEntry, "price" | "region_prices"> };
   /** MiB */
   memory: number;
   /** MiB */
@@ -21,13 +34,22 @@ interface ImageEntry extends Entry {
   label: string;
 }
 
-/** A public script (contract 13.2) with its text. */
-export interface ScriptEntry {
+/** A script that Backlot ships, as `fixtures/scripts/scripts.json` says it; its text is in the file it names. */
+interface ShippedScript {
   id: number;
+  username: string;
   label: string;
-  images: readonly string[];
-  script: string;
-  user_defined_fields: ReadonlyArray<{ name: string; label: string; default?: string; oneof?: string; manyof?: string }>;
+  description: string;
+  images: string[];
+  created: string;
+  updated: string;
+  rev_note: string;
+  script_file: string;
+}
+
+/** What would happen to an instance when its host is maintained (contract section 16). */
+export interface MaintenancePolicy {
+  slug: string;
   [member: string]: unknown;
 }
 
@@ -37,8 +59,11 @@ export interface Catalogue {
   images: readonly ImageEntry[];
   types: readonly TypeEntry[];
   kernels: readonly Entry[];
-  scripts: readonly ScriptEntry[];
-  volumeTypes: readonly Entry[];
+  balancerTypes: readonly PricedEntry[];
+  volumeTypes: readonly PricedEntry[];
+  transferPrices: readonly PricedEntry[];
+  scripts: readonly Script[];
+  maintenancePolicies: readonly MaintenancePolicy[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
@@ -46,17 +71,22 @@ const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")
 /** Reads the catalogue from the fixtures' folder. */
 export const readCatalogue = (fixtures: string): Catalogue => {
   const scripts = join(fixtures, "scripts");
-  const withText = ({ script_file, ...entry }: ScriptEntry & { script_file: string }): ScriptEntry => ({
+  const withText = ({ script_file, rev_note, ...entry }: ShippedScript): Script => ({
     ...entry,
-    mine: false,
-    script: readFileSync(join(scripts, script_file), "utf8"),
+    revNote: rev_note,
+    isPublic: true,
+    own: false,
+    text: readFileSync(join(scripts, script_file), "utf8"),
   });
   return {
     regions: readRows(join(fixtures, "catalogue", "regions.json")),
     images: readRows(join(fixtures, "catalogue", "images.json")),
     types: readRows(join(fixtures, "catalogue", "types.json")),
     kernels: readRows(join(fixtures, "catalogue", "kernels.json")),
-    scripts: readRows<ScriptEntry & { script_file: string }>(join(scripts, "scripts.json")).map(withText),
-    volumeTypes: readRows(join(fixtures, "catalogue", "volume_types.json")),
+    balancerTypes: readRows(join(fixtures, "catalogue", "balancer-types.json")),
+    volumeTypes: readRows(join(fixtures, "catalogue", "volume-types.json")),
+    transferPrices: readRows(join(fixtures, "catalogue", "network-transfer-prices.json")),
+    scripts: readRows<ShippedScript>(join(scripts, "scripts.json")).map(withText),
+    maintenancePolicies: readRows(join(fixtures, "catalogue", "maintenance-policies.json")),
   };
 };

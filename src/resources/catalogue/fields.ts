@@ -13,7 +13,10 @@ export const regionFields = {
   capabilities: field.read(z.array(z.string()), "What the region offers in the public cloud."),
   monitors: field.read(z.object({ alerts: z.array(z.string()), metrics: z.array(z.string()) }), "Services that can be monitored."),
   status: field.read(z.string(), "`ok` or `outage`."),
-  resolvers: field.read(z.object({ ipv4: z.string().nullable(), ipv6: z.string().nullable() }), "Resolver addresses, comma separated."),
+  resolvers: field.read(
+    z.object({ ipv4: z.string().nullable(), ipv6: z.string().nullable() }).nullable(),
+    "Resolver addresses, comma separated; null where they are not known.",
+  ),
   placementGroupLimits: field.read(z.record(z.string(), z.number().nullable()), "Limits of placement groups."),
   siteType: field.read(z.string(), "`core` or `distributed`."),
 };
@@ -54,18 +57,9 @@ export const typeFields = {
   vcpus: field.read(z.int(), "CPUs.", { filter: true }),
   gpus: field.read(z.int(), "GPUs.", { filter: true }),
   networkOut: field.read(z.int(), "Mbit/s.", { filter: true }),
-  class: field.read(z.string(), "E.g. `standard`.", { filter: true }),
+  class: field.read(z.string().nullable(), "E.g. `standard`; null for a plan of old.", { filter: true }),
   successor: field.read(z.string().nullable(), "What replaced it."),
   acceleratedDevices: field.read(z.int(), "Accelerators."),
-};
-
-/** Contract 11, "Price". */
-export const volumeTypeFields = {
-  id: field.read(z.string(), "Type id; there is one."),
-  label: field.read(z.string(), "Name."),
-  price: field.read(price, "USD a GB."),
-  regionPrices: field.read(regionPrices, "Where it costs something else."),
-  transfer: field.read(z.int(), "GB a month; none."),
 };
 
 /** Contract 13.5. */
@@ -79,24 +73,11 @@ export const kernelFields = {
   deprecated: field.read(z.boolean(), "No longer maintained.", { filter: true }),
   built: field.read(z.string(), "UTC."),
 };
-
-/** Contract 13.2. */
-export const scriptFields = {
-  id: field.read(z.int(), "Script id."),
-  username: field.read(z.string(), "Who wrote it."),
-  userGravatarId: field.read(z.string(), "Empty."),
+/** Contract 8.7 and section 16: what balancers, volumes and transfer cost. */
+export const priceFields = {
+  id: field.read(z.string(), "Id of what is sold."),
   label: field.read(z.string(), "Name.", { filter: true }),
-  description: field.read(z.string(), "What it does.", { filter: true }),
-  images: field.read(z.array(z.string()), "Images it runs on; `any/all` stands for every one."),
-  deploymentsTotal: field.read(z.int(), "Not counted; 0.", { filter: true }),
-  deploymentsActive: field.read(z.int(), "Not counted; 0."),
-  isPublic: field.read(z.boolean(), "Everybody may use it.", { filter: true }),
-  created: field.read(z.string(), "UTC."),
-  updated: field.read(z.string(), "UTC."),
-  revNote: field.read(z.string(), "What changed last.", { filter: true }),
-  script: field.read(z.string(), "The text, beginning with a shebang."),
-  userDefinedFields: field.read(z.array(z.record(z.string(), z.unknown())), "Questions it asks at deploy."),
-  mine: field.read(z.boolean(), "Written by this account.", { filter: true }),
-  ordinal: field.read(z.int(), "0."),
-  logoUrl: field.read(z.string(), "Empty."),
+  price: field.read(price, "USD; a volume's and transfer's by the GB."),
+  regionPrices: field.read(regionPrices, "Where it costs something else."),
+  transfer: field.read(z.int(), "GB a month that come with it.", { filter: true }),
 };

@@ -52,7 +52,7 @@ export const configFields = {
     update: true,
     redacted: true,
   }),
-  nodes: field.secret(z.array(nodeBody), "Nodes to create with it."),
+  nodes: field.secret(z.array(nodeBody), "Nodes to create with it.", { records: true }),
   balancerId: field.read(z.int(), "Its balancer."),
   sslCommonname: field.read(z.string(), "Common name of the certificate, empty without one."),
   sslFingerprint: field.read(z.string(), "SHA-1 of the certificate, colon separated, empty without one."),

@@ -29,17 +29,22 @@ const recordConfigEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: Con
   });
 };
 
-/** What is wrong with a new config and its nodes; `at` prefixes the fields, as in `configs[0].`. */
+/** Leaves out what the rules say for a reason that is itself refused: the protocol decides over most members, the timeout over the interval. */
+const independentOf = (flagged: ReadonlySet<string>, problems: readonly Problem[], at = ""): Problem[] =>
+  problems.filter(({ field }) => !flagged.has(`${at}protocol`) && !(flagged.has(`${at}checkTimeout`) && field === `${at}checkInterval`));
+
+/** What is wrong with a new config and its nodes; `at` prefixes the fields, as in `configs[0].`, and `flagged` what was refused already. */
 export const newConfigProblems = (
   tx: Pick<Tx, "list">,
   cloud: Cloud,
-  balancer: { id: number | null; region: string },
+  balancer: { id: number | null; region: string | null },
   wanted: ConfigWanted,
+  flagged: ReadonlySet<string> = new Set(),
   at = "",
 ) => {
   const nodes = wanted.nodes ?? [];
   return [
-    ...configProblems(tx, cloud, balancer.id, null, mergedSettings(undefined, wanted), at).problems,
+    ...independentOf(flagged, configProblems(tx, cloud, balancer.id, null, mergedSettings(undefined, wanted), at).problems, at),
     ...nodes.flatMap((node, index) => nodeProblems(tx, cloud, balancer.region, nodes.slice(0, index), node, `${at}nodes[${index}].`)),
   ];
 };
@@ -59,10 +64,6 @@ export const insertConfig = (tx: Tx, cloud: Cloud, balancer: BalancerRow, wanted
   for (const node of wanted.nodes ?? []) insertNode(tx, cloud, balancer, row, node, username);
   return row;
 };
-
-/** Leaves out what the rules say for a reason that is itself refused: the protocol decides over most members, the timeout over the interval. */
-const independentOf = (flagged: ReadonlySet<string>, problems: readonly Problem[]): Problem[] =>
-  problems.filter(({ field }) => !flagged.has("protocol") && !(flagged.has("checkTimeout") && field === "checkInterval"));
 
 /** Removes a config and its nodes. */
 export const removeConfig = (tx: Tx, row: ConfigRow): void => {
@@ -94,7 +95,7 @@ export const configRoutes = [
     answers: "one",
     shows: "Config",
     rules: ({ cloud, params, body }, flagged) =>
-      independentOf(flagged, newConfigProblems(cloud.store, cloud, requireBalancer(cloud.store, params.balancerId), body)),
+      newConfigProblems(cloud.store, cloud, requireBalancer(cloud.store, params.balancerId), body, flagged),
     run: ({ cloud, params, body, caller }) =>
       cloud.store.commit((tx) => {
         const balancer = requireBalancer(tx, params.balancerId);

@@ -23,23 +23,23 @@ export const parseNodeAddress = (text: string): { host: string; port: number } |
  * Contract 8.4: private addresses only, in the balancer's region. An address that no instance has is taken, as in the public API:
  * health decides.
  */
-const addressProblem = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "settings">, region: string, address: string): string | undefined => {
+const addressProblem = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "settings">, region: string | null, address: string): string | undefined => {
   const parsed = parseNodeAddress(address);
   if (!parsed) return "Must be a private IPv4 and a port, such as 192.168.128.2:80.";
   const pool = parseCidr(cloud.settings.privatePool);
   if (!pool || !contains(pool, parsed.host)) return `Must be private: it must begin with 192.168 and lie in ${cloud.settings.privatePool}.`;
   const holder = addressRow(tx, parsed.host);
-  if (holder && holder.region !== region)
+  if (holder && region !== null && holder.region !== region)
     return `Belongs to an instance in ${holder.region}; the balancer is in ${region}, and the regions must be equal.`;
   return undefined;
 };
 
-/** `siblings` are the other nodes of the config; `at` is put before field names, such as `nodes[0].`. */
+/** `region` is the balancer's, null when that was refused; `siblings` are the other nodes of the config; `at` is put before field names, such as `nodes[0].`. */
 export const nodeProblems = (
   tx: Pick<Tx, "list">,
   cloud: Pick<Cloud, "settings">,
-  region: string,
-  siblings: ReadonlyArray<{ label: string }>,
+  region: string | null,
+  siblings: ReadonlyArray<{ label?: string | undefined }>,
   wanted: { label?: string | undefined; address?: string | undefined },
   at = "",
 ): Problem[] => {

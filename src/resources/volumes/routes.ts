@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { createSchema, customSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
-import { volumeTypeFields } from "../catalogue/fields.js";
 import type { Cloud, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { requireInstance } from "../instances/instance.js";
@@ -93,20 +92,6 @@ const listing = (cloud: Cloud, rows: readonly VolumeRow[]): Listing<VolumeRow> =
 const path = "/v4/volumes/:volumeId";
 
 export const volumeRoutes = [
-  route<Cloud, undefined>({
-    method: "GET",
-    path: "/v4/volumes/types",
-    scope: null,
-    summary: "Lists the kinds of volume and their prices.",
-    answers: "list",
-    shows: "VolumeType",
-    run: ({ cloud }): Listing<object> => ({
-      rows: cloud.catalogue.volumeTypes,
-      view: (entry) => entry,
-      filterable: filterableNames(volumeTypeFields),
-      fieldValue: () => undefined,
-    }),
-  }),
   route<Cloud, undefined>({
     method: "GET",
     path: "/v4/volumes",

@@ -1,4 +1,5 @@
-import { contains, parseCidr } from "../../kernel/addresses.js";
+import { setTimeout as pause } from "node:timers/promises";
+import { contains, gatewayOf, parseCidr } from "../../kernel/addresses.js";
 import { Closers } from "../../kernel/closers.js";
 import { Fault } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
@@ -10,19 +11,21 @@ import {
   attachments,
   createRequest,
   extraAddresses,
+  limitsOf,
   machineOf,
   powerStep,
   type SeenContainer,
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
-import { asking, engineFault, statusOf, tolerating } from "./engine.js";
+import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
-import { environmentFiles, firstFiles, type GuestState, guestState, putFiles, startFiles } from "./guest-files.js";
+import { fileSystems } from "./file-systems.js";
+import { environmentFiles, firstFiles, type GuestState, guestState, handOver, putFiles, rootPassFiles, startFiles } from "./guest-files.js";
 import { defaultImageMap, guestImages } from "./guest-image.js";
 import type { ImageMap } from "./images.js";
-import { containerName, labels } from "./labels.js";
+import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
 import { turns } from "./turns.js";
@@ -44,6 +47,8 @@ export interface DockerDriverOptions {
   imageMap?: ImageMap | undefined;
   /** How to reach the engine; the usual places unless given. */
   docker?: EngineConnection | undefined;
+  /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
+  guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
   /** False: volumes do without loop devices, as on an engine that grants none; they are folders then. */
   loopDevices?: boolean | undefined;
   /** A line of the making of a guest image, for people. */
@@ -55,6 +60,39 @@ export interface DockerDriverOptions {
 /** The image of the helper that mounts volumes; one that is built here, with e2fsprogs in it. */
 const helperSlug = "cloud/debian12";
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
+/** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
+const releaseMs = 10_000;
+/**
+ * Made anew rather than started: a dead container is one the engine failed to remove, and one that never took what its first start hands over
+ * (a crash came between) has nothing on its disk.
+ */
+const isSpent = ({ state }: SeenContainer, { boots }: GuestState, { running }: MachineSpec): boolean =>
+  state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
+
+const isLive = (state: string): boolean => state === "running" || state === "paused" || state === "restarting";
+
+/** One machine an instance: the one that runs, else the one that has the instance's name, for the others are put aside. */
+const oneEach = (containers: readonly SeenContainer[]): SeenContainer[] => {
+  const rank = ({ state, name }: SeenContainer): number => (isLive(state) ? 2 : 0) + (/^backlot-[^-]*-\d+$/.test(name) ? 1 : 0);
+  const best = new Map<number, SeenContainer>();
+  for (const one of containers) {
+    const other = best.get(one.instance);
+    if (!other || rank(one) > rank(other)) best.set(one.instance, one);
+  }
+  return [...best.values()];
+};
+
+/** Stops waiting when the signal says so; what was begun (the making of an image) goes on, for whoever asks next. */
+const givenUp = <T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> => {
+  if (!signal) return work;
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => reject(signal.reason);
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
+  });
+};
+
 /** How many containers are asked for their state at once. */
 const askedAtOnce = 8;
 
@@ -77,8 +115,14 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const guests = settledGuests();
   const closers = new Closers();
 
-  const seen = async (instance?: number): Promise<SeenContainer[]> => {
-    const label = [`${labels.owner}=${owner}`, instance === undefined ? labels.instance : `${labels.instance}=${instance}`];
+  const copies = fileSystems(docker, owner);
+
+  const seen = async (instance?: number, fingerprint?: string): Promise<SeenContainer[]> => {
+    const label = [
+      `${labels.owner}=${owner}`,
+      instance === undefined ? labels.instance : `${labels.instance}=${instance}`,
+      ...(fingerprint === undefined ? [] : [`${labels.fingerprint}=${fingerprint}`]),
+    ];
     const rows = await asking("list containers", () => docker.listContainers({ all: true, filters: { label } }));
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
@@ -98,6 +142,24 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     await tolerating([404], () => handle(container).wait({ condition: "removed" }));
   };
 
+  /**
+   * An address that was just assigned here is still another machine's for a moment; two that exchange theirs both let go first. True when
+   * there was something to wait for.
+   */
+  const released = async (instance: number, addresses: ReadonlyArray<string | undefined>): Promise<boolean> => {
+    const isHeld = async () =>
+      (await seen()).some(
+        (one) => one.instance !== instance && one.state === "running" && [...one.addresses.values()].some((address) => addresses.includes(address)),
+      );
+    const deadline = Date.now() + releaseMs;
+    let waited = false;
+    while ((await isHeld()) && Date.now() < deadline) {
+      waited = true;
+      await pause(100);
+    }
+    return waited;
+  };
+
   const attach = async (container: SeenContainer, spec: MachineSpec): Promise<boolean> => {
     const steps = attachmentSteps(container.addresses, attachments(owner, spec, publicPool));
     for (const step of steps) {
@@ -105,6 +167,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
         await tolerating([404], () => docker.getNetwork(step.disconnect).disconnect({ Container: container.id, Force: true }));
       } else {
         const { key, subnet, address } = step.connect;
+        await released(container.instance, [address]);
         const EndpointConfig = address === undefined ? {} : { IPAMConfig: { IPv4Address: address } };
         const connect = async () => docker.getNetwork(await networks.ensure(key, subnet)).connect({ Container: container.id, EndpointConfig });
         await connect().catch((error) => {
@@ -117,17 +180,20 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return steps.length > 0;
   };
 
-  const create = async (spec: MachineSpec, slug: string): Promise<SeenContainer> => {
+  const create = async (spec: MachineSpec, slug: string, signal: AbortSignal | undefined): Promise<SeenContainer> => {
     const wanted = attachments(owner, spec, publicPool);
     const [on] = wanted;
     if (!on) throw new Error("a machine is always on a network");
     // The image first: when it cannot be had, no network may be left behind or still be in the making.
-    const image = await images.ensure(slug);
+    const copy = await copies.tagOf(spec.fingerprint);
+    const image = copy === undefined ? await givenUp(images.ensure(slug), signal) : { tag: copy };
     const ensureNetworks = async () => {
       for (const one of wanted) await networks.ensure(one.key, one.subnet);
     };
     await ensureNetworks();
-    const request = createRequest(options, spec, image, on, engineCpus);
+    const gateways = wanted.flatMap(({ subnet }) => parseCidr(subnet) ?? []).map(gatewayOf);
+    const resolvers = (await options.guestResolvers?.(gateways)) ?? [];
+    const request = createRequest(options, spec, image, on, { cpus: engineCpus, resolvers });
     const made = await docker.createContainer(request).catch(async (error) => {
       if (statusOf(error) === 409) {
         const reason = `The container name ${containerName(owner, spec.instance)} is taken by a container that is not this Backlot's. Remove or rename it.`;
@@ -136,13 +202,15 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       if (statusOf(error) !== 404) throw error;
       // The image or a network went while we were not looking.
       images.forget(image.tag);
-      const { tag } = await images.ensure(slug);
+      const { tag } = copy === undefined ? await images.ensure(slug) : { tag: copy };
       await ensureNetworks();
       return docker.createContainer({ ...request, Image: tag });
     });
     const container: SeenContainer = {
       id: made.id,
       instance: spec.instance,
+      name: containerName(owner, spec.instance),
+      image: image.tag,
       state: "created",
       fingerprint: spec.fingerprint,
       bootsAtCreation: spec.boots,
@@ -159,7 +227,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     try {
       await handle(container).start();
     } catch (error) {
-      if (statusOf(error) !== 404) throw error;
+      if (statusOf(error) !== 404) {
+        const wanted = attachments(owner, spec, publicPool).map(({ address }) => address);
+        if (!(await released(spec.instance, wanted))) throw error;
+        await handle(container).start();
+        return;
+      }
       await attach({ ...container, addresses: new Map() }, spec).catch(() => {
         throw error;
       });
@@ -178,39 +251,70 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     if (step === "stop") return guestState(box);
     if (step === "none" || step === "unpause") return guest;
     guests.forget(container.id);
-    await putFiles(box, step === "first-start" ? firstFiles(spec) : startFiles(spec));
+    if (step === "first-start") await handOver(box, firstFiles(spec));
+    else await putFiles(box, startFiles(spec));
     await start(container, spec);
     return { ...guest, boots: spec.boots, extraAddresses: "" };
   };
 
-  const addExtras = async (container: SeenContainer, guest: GuestState, spec: MachineSpec): Promise<void> => {
+  /** `moved`: it was connected anew, which wipes what was added beside the engine's own address. */
+  const addExtras = async (container: SeenContainer, guest: GuestState, spec: MachineSpec, moved: boolean): Promise<void> => {
     const extras = extraAddresses(spec, publicPool);
     const note = extraAddressesNote(extras);
-    if (note === guest.extraAddresses) return;
+    if (note === guest.extraAddresses && (!moved || note === "")) return;
     const { Config } = await handle(container).inspect();
-    await applyExtraAddresses(docker, options, Config.Image, container.id, guest.extraAddresses, extras);
+    const engines = attachments(owner, spec, publicPool).flatMap(({ address }) => address ?? []);
+    await applyExtraAddresses(docker, options, Config.Image, container.id, guest.extraAddresses, extras, engines);
+  };
+
+  /** The instance's other machines: those to be kept are stopped and give up the name, the rest goes. */
+  const setAside = async (all: readonly SeenContainer[], spec: MachineSpec): Promise<void> => {
+    for (const other of all.filter((one) => one.fingerprint !== spec.fingerprint)) {
+      if (!spec.kept?.includes(other.fingerprint)) {
+        await removeContainer(other);
+        continue;
+      }
+      if (other.state === "paused") await handle(other).unpause();
+      if (isLive(other.state)) await tolerating([304, 404], () => handle(other).stop({ t: stopGraceSeconds }));
+      const name = parkedName(owner, other.instance, other.fingerprint);
+      if (other.name !== name) await handle(other).rename({ name });
+    }
+  };
+
+  /** The name and the limits of the machine that is there: a type that changed needs no new one. */
+  const tailor = async (container: SeenContainer, spec: MachineSpec): Promise<void> => {
+    const box = handle(container);
+    const name = containerName(owner, spec.instance);
+    if (container.name !== name) await box.rename({ name });
+    const { HostConfig } = await box.inspect();
+    const limits = limitsOf(spec, engineCpus);
+    if (HostConfig.Memory === limits.Memory && HostConfig.NanoCpus === limits.NanoCpus) return;
+    await asking(`give instance ${spec.instance} ${spec.memoryMib} MB and ${spec.vcpus} CPUs`, () => box.update(limits));
   };
 
   const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
-    let [container] = await seen(spec.instance);
-    // A dead container is one the engine failed to remove: it never starts again.
-    if (container && (spec.image === null || container.fingerprint !== spec.fingerprint || container.state === "dead")) {
+    const all = await seen(spec.instance);
+    let container = all.find((one) => one.fingerprint === spec.fingerprint);
+    await setAside(all, spec);
+    let guest = container && container.state !== "created" ? await guestState(handle(container)) : freshGuest;
+    if (container && (spec.image === null || isSpent(container, guest, spec))) {
       await removeContainer(container);
       container = undefined;
+      guest = freshGuest;
     }
     if (spec.image === null) return { instance: spec.instance, fingerprint: spec.fingerprint, running: false, boots: spec.boots };
     signal?.throwIfAborted();
-    let guest = freshGuest;
+    let moved = false;
     if (!container) {
-      container = await create(spec, spec.image);
+      container = await create(spec, spec.image, signal);
     } else {
-      if (container.state !== "created") guest = await guestState(handle(container));
-      const moved = await attach(container, spec);
+      await tailor(container, spec);
+      moved = await attach(container, spec);
       if (moved && container.state === "running") await putFiles(handle(container), environmentFiles(spec));
     }
     signal?.throwIfAborted();
     guest = await power(container, guest, spec);
-    if (spec.running) await addExtras(container, guest, spec);
+    if (spec.running) await addExtras(container, guest, spec, moved);
     return machineOf({ ...container, state: spec.running ? "running" : "exited" }, guest);
   };
 
@@ -219,9 +323,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     capabilities: () => dockerCapabilities(helper.rights()),
     volumes: engineVolumes({ docker, owner: options, helper, containers: () => seen() }),
 
-    list: async () => {
-      const containers = await seen();
-      guests.keepOnly(containers.map(({ id }) => id));
+    list: async (instance) => {
+      const containers = oneEach(await seen(instance));
+      if (instance === undefined) guests.keepOnly(containers.map(({ id }) => id));
       const machines: Machine[] = [];
       for (let at = 0; at < containers.length; at += askedAtOnce) {
         const some = containers.slice(at, at + askedAtOnce);
@@ -248,13 +352,36 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
         await networks.removeIdle();
       }),
 
+    copy: async (from, to) => {
+      if ((await copies.tagOf(to)) !== undefined) return true;
+      const [source] = await seen(undefined, from);
+      const isBooted = source && source.state !== "created" && (await guestState(handle(source))).boots !== undefined;
+      if (source && isBooted) await inTurn(source.instance, () => copies.capture(handle(source), to));
+      else {
+        const tag = await copies.tagOf(from);
+        if (tag === undefined) return false;
+        await copies.alias(tag, to);
+      }
+      return true;
+    },
+    discard: async (fileSystem) => {
+      for (const container of await seen(undefined, fileSystem)) await inTurn(container.instance, () => removeContainer(container));
+      await copies.remove(fileSystem);
+    },
+    prepared: () => copies.names(),
+    setRootPassword: async (fileSystem, hash) => {
+      // One that was never started is given it at its first start.
+      for (const container of await seen(undefined, fileSystem))
+        if (container.state !== "created") await asking("set a password", () => putFiles(handle(container), rootPassFiles(hash)));
+    },
+
     kill: async (instance) => {
       for (const container of await seen(instance))
         await asking("kill a container", () => tolerating([404, 409], () => handle(container).kill({ signal: "SIGKILL" })));
     },
 
     log: async (instance) => {
-      const [container] = await seen(instance);
+      const [container] = oneEach(await seen(instance));
       return container ? asking("show a container's log", () => bootLog(handle(container))) : "";
     },
 
@@ -267,6 +394,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       return watch;
     },
 
+    outage: async () => {
+      const answer = await engineAnswers(options.docker);
+      return "reason" in answer ? answer.reason : undefined;
+    },
     occupied: () => networks.occupied(),
     close: () => closers.close(),
   };

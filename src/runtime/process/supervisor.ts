@@ -1,3 +1,4 @@
+import { scriptFieldsOf } from "../../kernel/script-fields.js";
 import type { MachineSpec } from "../driver.js";
 import { markerEnvironment } from "./table.js";
 
@@ -42,6 +43,10 @@ await_volumes() {
 
 boot() {
   say "boot $BACKLOT_BOOTS of instance $BACKLOT_INSTANCE"
+  if [ "$BACKLOT_MINIMAL" = 1 ]; then
+    say "started to be repaired: no deploy script, no services"
+    return
+  fi
   await_volumes
   if [ -e script ] && ! [ -e script.exit ]; then
     if [ -e script.started ]; then
@@ -69,9 +74,8 @@ while :; do
 done
 `;
 
-/** Names of the user defined fields that a script declares with `<UDF name="…" …/>`. */
-export const declaredFields = (text: string): string[] =>
-  [...text.matchAll(/<udf\s[^>]*?\bname\s*=\s*["']([A-Za-z_]\w*)["']/gi)].map((match) => match[1] ?? "");
+/** `metadata.user_data`, decoded. */
+export const userDataFile = (folder: string): string => `${folder}/user-data`;
 
 /** NUL ends a string in an environment; nothing else is forbidden there. */
 const printable = (text: string): string => text.replaceAll("\0", "");
@@ -79,7 +83,7 @@ const printable = (text: string): string => text.replaceAll("\0", "");
 /** The answers a script gets as variables. A shipped script gets those it declares: any other name could be `LD_PRELOAD`. */
 const fieldVariables = ({ script }: MachineSpec): Record<string, string> => {
   if (!script) return {};
-  const declared = new Set(declaredFields(script.text));
+  const declared = new Set(scriptFieldsOf(script.text).fields.map(({ name }) => name));
   const mayHave = (name: string): boolean => (script.shipped ? declared.has(name) : /^[A-Za-z_]\w*$/.test(name));
   return Object.fromEntries(Object.entries(script.data).flatMap(([name, value]) => (mayHave(name) ? [[name, printable(value)]] : [])));
 };
@@ -103,6 +107,8 @@ export const machineEnvironment = (
   BACKLOT_VOLUMES: (spec.volumes ?? []).join(" "),
   BACKLOT_PRIVATE_ADDRESS: spec.privateAddresses[0] ?? "",
   BACKLOT_PUBLIC_ADDRESS: spec.publicAddresses[0] ?? "",
+  BACKLOT_MINIMAL: spec.minimal ? "1" : "",
+  BACKLOT_USER_DATA: spec.userData ? userDataFile(place.folder) : "",
   /** The Node that runs Backlot: the one program a script can count on here. */
   BACKLOT_NODE: process.execPath,
   BACKLOT_ROLE: "supervisor",
