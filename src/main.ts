@@ -228,7 +228,7 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
   closers.add(() => health.close());
   await health.measured(firstHealthMs);
-  const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.hint(node) });
+  const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.suspect(node) });
   closers.add(() => listeners.close());
   return health;
 };

@@ -10,15 +10,17 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Real probes. With check none a node is used regardless, and a connection probe tells its status.",
   },
-  { subject: "balancer: udp", real: false, note: "Validated and stored; nothing listens. The config's `listener` says so." },
-  { subject: "balancer: algorithm ring_hash, stickiness session and source_ip", real: false, note: "For udp; stored only." },
+  { subject: "balancer: udp", real: true, note: "Datagrams are passed both ways; a session ends after 16 s without any." },
   {
     subject: "balancer: check_passive",
-    real: false,
-    note: "A real request that fails makes the node be probed at once; by itself it takes no node out.",
+    real: true,
+    note: "A real request that fails takes the node out; it is measured again after 5 s (before `--speed`) and comes back when that is good.",
   },
-  { subject: "balancer: proxy_protocol", real: false, note: "Validated and stored; no PROXY header is sent." },
-  { subject: "balancer: client_conn_throttle, client_udp_sess_throttle", real: false, note: "Validated and stored; nothing is throttled." },
+  {
+    subject: "balancer: client_conn_throttle, client_udp_sess_throttle",
+    real: true,
+    note: "Counted per client address over the whole balancer in any second; one connection too many is closed without a word.",
+  },
   { subject: "balancer: transfer, stats", real: false, note: "`transfer` reads null; there is no stats endpoint." },
   { subject: "balancer: hostname", real: false, note: "The name does not resolve yet; use the address." },
   {
