@@ -24,7 +24,7 @@ import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
 import { type Names, openNames } from "./reconcile/names.js";
-import { openSurroundings } from "./reconcile/surroundings.js";
+import { balancersNotice, openSurroundings } from "./reconcile/surroundings.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { billedTime } from "./resources/billing/billed-time.js";
 import { costsView } from "./resources/billing/costs.js";
@@ -33,6 +33,7 @@ import { metered } from "./resources/billing/metering.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
 import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
+import { layOutOldInstances } from "./resources/instances/layout.js";
 import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
 import { openNotices } from "./resources/notifications/notices.js";
@@ -50,6 +51,8 @@ export interface Hooks {
 export interface Running {
   /** Base of the API, e.g. `http://127.0.0.1:4747`. */
   url: string;
+  /** Where every path speaks the public vendor's spelling; undefined without `linodePort`. */
+  linodeUrl: string | undefined;
   /** A full-rights token, valid now and after restarts. */
   token: string;
   runtime: "docker" | "process";
@@ -146,7 +149,7 @@ const openNamesRoom = async (
     upstreams: upstreamsOf(config.dnsUpstream),
     onProblem: (reason) => {
       hooks.onProgress?.(reason);
-      log.warn(reason);
+      log.info(reason);
     },
   }).catch((error: unknown) => {
     throw cannotStart(
@@ -272,6 +275,8 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const store = metered(opened, billed);
   const server = await openServer(config.host, config.port);
   closers.add(() => server.close());
+  const publicServer = config.linodePort === undefined ? undefined : await openServer(config.host, config.linodePort);
+  closers.add(() => publicServer?.close());
   // The runtime asks it about its guests only once machines are made, when the names' room is open.
   let names: Names | undefined;
   const { driver, choice, occupied } = await openMachinesRoom(
@@ -312,6 +317,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   };
   const token = config.token ?? freshToken();
   await admitStartToken(cloud, token);
+  await layOutOldInstances(cloud);
   await openBilling(cloud);
 
   let machinesAtExit = config.onExit;
@@ -330,7 +336,12 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     names = opened;
     closers.add(() => opened.close());
   }
-  const plane = openPlane({ onProblem });
+  const plane = openPlane({
+    onProblem: (reason) => {
+      log.warn(reason);
+      cloud.notices.note("balancers", balancersNotice(reason, clock.now()));
+    },
+  });
   closers.add(() => plane.close());
   const health = await openLoops(cloud, driver, plane, log, closers);
   closers.add(openAccountLoops(cloud, driver, plane, config.state, log));
@@ -368,14 +379,15 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     { routes: [...routes, describe], context: cloud } as never,
     { routes: backlotRoutes, context: operator } as never,
   ];
-  server.serve(createApp(cloud, log, config.host, mounts));
+  const app = createApp(cloud, log, { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit }, mounts);
+  for (const door of [server, publicServer]) door?.serve(app);
   // Once more, on top: the API closes before what it serves.
-  closers.add(() => server.close());
+  closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])));
 
   const path = join(config.state, runningFile);
   await writeFile(path, JSON.stringify({ url: server.url, pid: process.pid, token: controlToken }), { mode: 0o600 });
   closers.add(() => rm(path, { force: true }));
   const dns = nameServer ? { address: nameServer.address, port: nameServer.port } : null;
   log.info({ url: server.url, runtime: driver.name, state: config.state, dns }, "serving");
-  return { url: server.url, token, runtime: driver.name, pid: process.pid, dns, state: config.state, close, closed };
+  return { url: server.url, linodeUrl: publicServer?.url, token, runtime: driver.name, pid: process.pid, dns, state: config.state, close, closed };
 };

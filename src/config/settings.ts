@@ -4,6 +4,10 @@ export interface Config {
   port: number;
   /** Address the API binds to; loopback unless the user asked otherwise. */
   host: string;
+  /** A second TCP port, where shared paths speak the public vendor's spelling too; 0 picks a free one, undefined: there is none. */
+  linodePort: number | undefined;
+  /** Calls are counted and refused as in production (contract 7.2). */
+  rateLimit: boolean;
   /** Folder of the state, absolute. */
   state: string;
   runtime: "auto" | "docker" | "process";

@@ -34,9 +34,12 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Running machines give and take them at once; an address taken from an instance goes to nobody else before its machine is without it.",
   },
   { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
-  { subject: "addresses: rdns", real: false, note: "Validated and stored; outside the account's own domains any valid name is taken." },
+  {
+    subject: "addresses: rdns",
+    real: true,
+    note: "Resolves at the name server. Inside the account's own domains an A record must point back; any other valid name is taken, since nobody else is asked.",
+  },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
-  { subject: "volumes, domains, OAuth, rate limits", real: false, note: "Not served yet: 404." },
   {
     subject: "account: invoices, balance",
     real: true,
@@ -60,11 +63,30 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Run once at first boot with the answers given; a machine keeps the text it was deployed with, and the log is at `/_backlot/instances/ID`.",
   },
   { subject: "instance: private images", real: false, note: "Only the public catalogue." },
-  { subject: "the public vendor's spelling of paths and fields", real: false, note: "Not served yet: 404." },
   {
     subject: "events",
     real: true,
     note: "Written in the same commit as the change. The newest 10,000 are kept, those of the last 90 days are shown; a job under way reads 50 percent.",
+  },
+  {
+    subject: "firewalls, VPCs, VLANs, placement groups, Kubernetes, databases, object storage, Longview, managed service, support tickets, betas",
+    real: false,
+    note: "Not built: their lists are empty, everything else about them is 404.",
+  },
+  {
+    subject: "availability, maintenance policies",
+    real: false,
+    note: "Catalogue data: every plan can be had everywhere, and nothing is ever maintained.",
+  },
+  {
+    subject: "rate limits",
+    real: true,
+    note: "With --rate-limit, the public API's numbers; windows are divided by --speed. Without it nothing is refused, and the headers say so.",
+  },
+  {
+    subject: "the public Linode spelling",
+    real: true,
+    note: "Under /v4beta, under paths that only it has, and on all of /v4 at the port that --linode-port opens.",
   },
   { subject: "lists: a page beyond the last", real: true, note: "Is empty and says the page asked for." },
 ];

@@ -66,15 +66,28 @@ describe("what is shown has exactly the members of its field table", () => {
     const node = await createNode(cloud, config, `${unheldAddress(cloud)}:80`);
     const instance = await createInstance(cloud, { booted: false });
     const get = async (path: string) => (await cloud.api.get(path)).body;
+    const { body: domain } = await cloud.api.post("/v4/domains", { type: "master", domain: "shapes.test", soa_email: "a@shapes.test" });
+    const { body: record } = await cloud.api.post(`/v4/domains/${domain.id}/records`, { type: "A", name: "www", target: "192.0.2.1" });
     const first = async (path: string) => (await get(`${path}?page_size=1`)).data[0];
+    const domain = (await cloud.api.post("/v4/domains", { type: "master", domain: "shape.test", soa_email: "a@shape.test" })).body;
+    const record = (await cloud.api.post(`/v4/domains/${domain.id}/records`, { type: "A", name: "www", target: "192.0.2.1" })).body;
     return {
+      Domain: domain,
+      Record: record,
       Balancer: await get(`/v4/balancers/${balancer.id}`),
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
       Instance: await get(`/v4/cloud/instances/${instance.id}`),
+      Disk: await first(`/v4/cloud/instances/${instance.id}/disks`),
+      InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
       InstanceAddresses: await get(`/v4/cloud/instances/${instance.id}/ips`),
+      Domain: await get(`/v4/domains/${domain.id}`),
+      Record: await get(`/v4/domains/${domain.id}/records/${record.id}`),
       Event: await first("/v4/account/events"),
+      RegionAvailability: await first("/v4/regions/availability"),
+      AccountAvailability: await first("/v4/account/availability"),
+      MaintenancePolicy: await first("/v4/maintenance/policies"),
       Region: await first("/v4/regions"),
       Image: await first("/v4/images"),
       Type: await first("/v4/cloud/types"),

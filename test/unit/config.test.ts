@@ -52,8 +52,18 @@ describe("without any source", () => {
       imageFallback: undefined,
       onExit: "keep",
       allowHostScripts: false,
+      dnsPort: 4753,
+      dnsHost: "127.0.0.1",
+      dnsUpstream: undefined,
+      dnsForward: false,
       logLevel: "info",
       json: false,
+      linodePort: undefined,
+      rateLimit: false,
+      dnsPort: 4753,
+      dnsHost: "127.0.0.1",
+      dnsUpstream: undefined,
+      dnsForward: false,
     });
   });
 
@@ -93,12 +103,23 @@ describe("precedence", () => {
       imageFallback: "cloud/debian12",
       onExit: "stop",
       allowHostScripts: true,
+      dnsPort: 5300,
+      dnsHost: "::1",
+      dnsUpstream: "192.0.2.1,192.0.2.2:5353",
+      dnsForward: true,
       logLevel: "silent",
       json: true,
+      linodePort: 0,
+      rateLimit: true,
+      dnsPort: 5353,
+      dnsHost: "127.0.0.2",
+      dnsUpstream: "192.0.2.1",
+      dnsForward: true,
     };
     const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
     const names: Record<string, string> = {
       BACKLOT_PORT: "port",
+      BACKLOT_LINODE_PORT: "linodePort",
       BACKLOT_HOST: "host",
       BACKLOT_STATE: "state",
       BACKLOT_RUNTIME: "runtime",
@@ -108,8 +129,13 @@ describe("precedence", () => {
       BACKLOT_PRIVATE_POOL: "privatePool",
       BACKLOT_CERTIFICATES: "certificates",
       BACKLOT_IMAGE_FALLBACK: "imageFallback",
+      BACKLOT_RATE_LIMIT: "rateLimit",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
+      BACKLOT_DNS_PORT: "dnsPort",
+      BACKLOT_DNS_HOST: "dnsHost",
+      BACKLOT_DNS_UPSTREAM: "dnsUpstream",
+      BACKLOT_DNS_FORWARD: "dnsForward",
       BACKLOT_LOG_LEVEL: "logLevel",
       BACKLOT_JSON: "json",
     };
@@ -175,6 +201,9 @@ describe("a bad value", () => {
     ["imageFallback", ["debian12", "cloud/", "a b/c"], /image slug/],
     ["onExit", ["kill"], /one of keep, stop/],
     ["allowHostScripts", ["yes", 1, ""], /true or false/],
+    ["dnsPort", [-1, 65_536, 1.5, "on", "", "53x"], /from 0 to 65535, or "off"/],
+    ["dnsHost", ["localhost", "127.0.0.1:53", ""], /an IP address/],
+    ["dnsUpstream", ["", "ns.example.com", "192.0.2.1,", "192.0.2.1:0", "192.0.2.1;192.0.2.2"], /IP addresses/],
     ["logLevel", ["loud"], /one of fatal, error/],
     ["json", ["on"], /true or false/],
   ])("of %s is refused", (key, values, rule) => {
@@ -243,6 +272,7 @@ describe("configFlags", () => {
   it("describes every flag once, for the command line and the documentation", () => {
     expect(configFlags.map(({ name, value }) => (value ? `${name} ${value}` : name))).toEqual([
       "--port PORT",
+      "--linode-port PORT",
       "--host ADDRESS",
       "--state DIR",
       "--runtime auto|docker|process",
@@ -252,8 +282,13 @@ describe("configFlags", () => {
       "--private-pool CIDR",
       "--certificates strict|lenient",
       "--image-fallback SLUG",
+      "--rate-limit",
       "--on-exit keep|stop",
       "--allow-host-scripts",
+      "--dns-port PORT",
+      "--dns-host ADDRESS",
+      "--dns-upstream ADDRESSES",
+      "--dns-forward",
       "--log-level LEVEL",
       "--json",
     ]);

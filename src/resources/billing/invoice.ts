@@ -62,7 +62,7 @@ export const closeMonths = (tx: Tx, cloud: Pick<Cloud, "catalogue" | "billed">):
     if (items.length > 0) tx.insert("invoice", { issuedMs: end.ms, items, totalCents: sumOf(items) });
     month = end;
   }
-
+  if (month !== row.month) prune(tx, month, now);
   tx.update("billing", row.id, { month, billedMs: Math.max(row.billedMs, now.billedMs) });
 };
 
