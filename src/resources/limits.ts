@@ -21,7 +21,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Counted per client address over the whole balancer in any second; one connection too many is closed without a word.",
   },
-  { subject: "balancer: transfer, stats", real: false, note: "`transfer` reads null; there is no stats endpoint." },
+  {
+    subject: "balancer: transfer, stats",
+    real: true,
+    note: "Bytes of its ports, by calendar month; a day of points, each five minutes long before `--speed`, lost when Backlot stops.",
+  },
   { subject: "balancer: hostname", real: false, note: "The name does not resolve yet; use the address." },
   {
     subject: "instance: backups, alerts, disks, config profiles, rebuild, resize, clone, rescue",
