@@ -47,7 +47,8 @@ const pointOf = (before: Totals, now: Totals, atMs: number, tookMs: number): Bal
 /** Writes down now and then how busy each balancer was, in memory. */
 export const openBalancerStats = ({ cloud, plane, onFailure }: BalancerStatsOptions): Disposable => {
   const { store, clock } = cloud;
-  const readings = new Map<number, { totals: Totals; realMs: number }>();
+  const readings = new Map<number, Totals>();
+  let lastMs: number | undefined;
   const read = async (): Promise<void> => {
     const counters = await plane.counters();
     const realMs = performance.now();
@@ -57,13 +58,15 @@ export const openBalancerStats = ({ cloud, plane, onFailure }: BalancerStatsOpti
         counters,
         configsOf(store, id).map((config) => config.id),
       );
-      const before = readings.get(id);
-      readings.set(id, { totals, realMs });
-      const point = before && pointOf(before.totals, totals, clock.now(), realMs - before.realMs);
+      // A balancer that is new since the last reading had carried nothing then.
+      const before = readings.get(id) ?? { connections: 0, bytesIn: 0, bytesOut: 0 };
+      readings.set(id, totals);
+      const point = lastMs === undefined ? undefined : pointOf(before, totals, clock.now(), realMs - lastMs);
       if (!point) continue;
       const points = [...(observed(store, "balancer", id)?.points ?? []), point].slice(-keptPoints);
       observe(store, "balancer", id, { points } satisfies ObservedBalancer);
     }
+    lastMs = realMs;
     const there = new Set(balancers.map(({ id }) => id));
     for (const id of readings.keys()) {
       if (there.has(id)) continue;
