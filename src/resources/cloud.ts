@@ -4,6 +4,7 @@ import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
+import type { ObservedBalancer } from "./balancers/stats.js";
 import type { BilledTime } from "./billing/billed-time.js";
 import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
 import type { PaymentMethodRow, PaymentRow } from "./billing/payment.js";
@@ -97,6 +98,7 @@ export type Tx = Transaction<Kinds>;
 
 /** What the loops saw last; memory only, so everything may be absent. */
 interface ObservedKinds {
+  balancer: ObservedBalancer;
   config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;
