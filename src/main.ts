@@ -87,6 +87,7 @@ const openMachinesRoom = async (
     stateFolder: config.state,
     privatePool: config.privatePool,
     imageFallback: config.imageFallback,
+    ownImages: config.images,
     allowHostScripts: config.allowHostScripts,
     onProgress: (line) => {
       hooks.onProgress?.(line);
@@ -214,7 +215,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const cloud: Cloud = {
     store,
     clock,
-    catalogue: readCatalogue(join(root, "fixtures")),
+    catalogue: readCatalogue(join(root, "fixtures"), config.images),
     controlHash: tokenHash(controlToken),
     settings: {
       privatePool: config.privatePool,

@@ -1,5 +1,5 @@
 // Fails when anything of ours that was made since the moment given (seconds since the epoch) is still there after everything was stopped:
-// containers, networks, processes, temporary folders. What was there before is somebody else's.
+// containers, networks, images made from machines, processes, temporary folders. What was there before is somebody else's.
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,9 +8,9 @@ import { join } from "node:path";
 const sinceMs = Number(process.argv[2] ?? 0) * 1000;
 const lines = (...words) => execFileSync("docker", words, { encoding: "utf8" }).trim().split("\n").filter(Boolean);
 const isNew = (text) => Date.parse(text) >= sinceMs;
-const made = (kind, ids) =>
+const made = (kind, ids, name = "{{.Name}}") =>
   ids
-    .map((id) => lines(kind, "inspect", "--format", "{{.Name}}\t{{.Created}}", id)[0].split("\t"))
+    .map((id) => lines(kind, "inspect", "--format", `${name}\t{{.Created}}`, id)[0].split("\t"))
     .filter(([, created]) => isNew(created.replace(/^(\S+) (\S+) .*$/, "$1T$2Z")))
     .map(([name]) => `${kind} ${name}`);
 
@@ -37,6 +37,7 @@ const ourFolders = () =>
 const left = [
   ...made("container", lines("ps", "-aq", "--filter", "label=io.backlot.owner")),
   ...made("network", lines("network", "ls", "-q", "--filter", "label=io.backlot.owner")),
+  ...made("image", lines("image", "ls", "-q", "--filter", "label=io.backlot.owner"), "{{.RepoTags}}"),
   ...ourProcesses().map((pid) => `process ${pid}`),
   ...ourFolders().map((name) => `folder ${name} in the temporary folder`),
 ];

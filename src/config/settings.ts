@@ -18,6 +18,8 @@ export interface Config {
   certificates: "strict" | "lenient";
   /** Image slug to boot when the asked one cannot be had; undefined: fail with cause and remedy. */
   imageFallback: string | undefined;
+  /** OCI references by slug: containers of the user's own that instances can be made of, as they are. */
+  images: Readonly<Record<string, string>>;
   onExit: "keep" | "stop";
   allowHostScripts: boolean;
   logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";

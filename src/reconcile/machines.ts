@@ -5,6 +5,7 @@ import { type Cloud, observe, observed, type Tx } from "../resources/cloud.js";
 import { moveEvent, recordEvent } from "../resources/events/event.js";
 import { type InstanceRow, instanceEntity, type Job } from "../resources/instances/instance.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../runtime/driver.js";
+import { bootRemarks } from "./boot-remarks.js";
 import { type Loop, openLoop } from "./loop.js";
 import { machineSpec } from "./machine-spec.js";
 import { sharedListing } from "./shared-listing.js";
@@ -104,7 +105,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       const machine = await driver.ensure(machineSpec(cloud, row), signal);
       // Deleted meanwhile: what is being taken away must not look like something that runs.
       if (store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
-      await finishJob(row, job, machine.substitutedImage && `${row.image} cannot be had here; ${machine.substitutedImage} was booted instead.`);
+      await finishJob(row, job, bootRemarks(row.image, machine));
     } catch (error) {
       if (signal.aborted) throw error;
       const machines = await listing.fresh().catch(() => undefined);

@@ -8,6 +8,8 @@ export interface RuntimeOptions {
   stateFolder: string;
   privatePool: string;
   imageFallback: string | undefined;
+  /** OCI references of the user's own, by slug. */
+  ownImages: Readonly<Record<string, string>>;
   allowHostScripts: boolean;
   onProgress(line: string): void;
   onProblem(reason: string): void;

@@ -163,6 +163,7 @@ export const testConfig = async (overrides: Partial<Config> = {}): Promise<Confi
     privatePool,
     certificates: "strict",
     imageFallback: undefined,
+    images: {},
     onExit: "stop",
     allowHostScripts: false,
     logLevel: "silent",

@@ -50,6 +50,7 @@ describe("without any source", () => {
       privatePool: "192.168.128.0/17",
       certificates: "strict",
       imageFallback: undefined,
+      images: {},
       onExit: "keep",
       allowHostScripts: false,
       logLevel: "info",
@@ -91,12 +92,19 @@ describe("precedence", () => {
       privatePool: "192.168.64.0/20",
       certificates: "lenient",
       imageFallback: "cloud/debian12",
+      images: { "cloud/mine": "registry.example:5000/team/mine:1.2", "own/two": "busybox@sha256:0123" },
       onExit: "stop",
       allowHostScripts: true,
       logLevel: "silent",
       json: true,
     };
-    const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
+    const textOf = (value: unknown) =>
+      typeof value === "object"
+        ? Object.entries(value as object)
+            .map((pair) => pair.join("="))
+            .join(" ")
+        : String(value);
+    const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, textOf(value)]));
     const names: Record<string, string> = {
       BACKLOT_PORT: "port",
       BACKLOT_HOST: "host",
@@ -108,6 +116,7 @@ describe("precedence", () => {
       BACKLOT_PRIVATE_POOL: "privatePool",
       BACKLOT_CERTIFICATES: "certificates",
       BACKLOT_IMAGE_FALLBACK: "imageFallback",
+      BACKLOT_IMAGES: "images",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
       BACKLOT_LOG_LEVEL: "logLevel",
@@ -119,6 +128,11 @@ describe("precedence", () => {
     expect(read({ env })).toEqual(values);
     expect(read({ file: values })).toEqual(values);
     expect(configFlags.map(({ env: name, key }) => [name, key])).toEqual(Object.entries(names));
+  });
+
+  it("takes pairs one by one, as a flag that is repeated gives them", () => {
+    expect(read({ flags: { images: ["cloud/a=one:1", "cloud/b=two"] } }).images).toEqual({ "cloud/a": "one:1", "cloud/b": "two" });
+    expect(read({ env: { BACKLOT_IMAGES: "cloud/a=one:1,cloud/b=two" } }).images).toEqual({ "cloud/a": "one:1", "cloud/b": "two" });
   });
 
   it("lets a switch be turned off again, and takes 1 and 0", () => {
@@ -173,6 +187,11 @@ describe("a bad value", () => {
     ],
     ["certificates", ["none"], /one of strict, lenient/],
     ["imageFallback", ["debian12", "cloud/", "a b/c"], /image slug/],
+    [
+      "images",
+      ["cloud/mine", "=x", "mine=x", "private/1=x", "backup/1=x", "cloud/mine=", "cloud/mine=-x", 7, { "cloud/mine": 7 }, [7]],
+      /pairs such as/,
+    ],
     ["onExit", ["kill"], /one of keep, stop/],
     ["allowHostScripts", ["yes", 1, ""], /true or false/],
     ["logLevel", ["loud"], /one of fatal, error/],
@@ -252,6 +271,7 @@ describe("configFlags", () => {
       "--private-pool CIDR",
       "--certificates strict|lenient",
       "--image-fallback SLUG",
+      "--image SLUG=REFERENCE",
       "--on-exit keep|stop",
       "--allow-host-scripts",
       "--log-level LEVEL",

@@ -7,7 +7,7 @@ import type { Catalogue } from "./catalogue.js";
 import { imageFields, kernelFields, regionFields, typeFields } from "./fields.js";
 
 interface Collection {
-  name: Exclude<keyof Catalogue, "scripts">;
+  name: Exclude<keyof Catalogue, "scripts" | "ownImages">;
   path: string;
   shows: string;
   fields: FieldTable;

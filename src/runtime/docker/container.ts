@@ -14,6 +14,8 @@ export interface SeenContainer {
   bootsAtCreation: number;
   hasScript: boolean;
   substituted: string | undefined;
+  /** It has our boot program; containers have the labels of their image. */
+  isGuest: boolean;
   /** Network name -> the address it is fixed to there. */
   addresses: ReadonlyMap<string, string>;
 }
@@ -59,6 +61,7 @@ export const seenContainer = (info: Docker.ContainerInfo): SeenContainer | undef
     bootsAtCreation: Number(info.Labels[labels.boots] ?? 0),
     hasScript: info.Labels[labels.script] !== undefined,
     substituted: info.Labels[labels.substituted],
+    isGuest: info.Labels[labels.guest] !== undefined,
     // IPAMConfig is what was asked for and stays while the machine is stopped; IPAddress is only there while it runs.
     addresses: new Map(
       Object.entries(info.NetworkSettings?.Networks ?? {}).map(([name, network]) => [
@@ -77,6 +80,7 @@ export const machineOf = (seen: SeenContainer, guest: GuestState): Machine => ({
   containerId: seen.id,
   ...(seen.hasScript ? { script: { exitCode: guest.exitCode } } : {}),
   ...(seen.substituted === undefined ? {} : { substitutedImage: seen.substituted }),
+  ...(seen.isGuest ? {} : { ownEntrypoint: true }),
 });
 
 /** The first address of each kind is the engine's to fix; the others are added in the guest (extra-addresses.ts). */
@@ -105,7 +109,7 @@ export const extraAddresses = (spec: MachineSpec, publicPool: string): Array<{ b
 export const createRequest = (
   owner: Owner,
   spec: MachineSpec,
-  image: { tag: string; substituted?: string },
+  image: { tag: string; substituted?: string; isGuest: boolean },
   on: Attachment,
   engineCpus: number,
 ): Docker.ContainerCreateOptions => {
@@ -115,8 +119,8 @@ export const createRequest = (
     Image: image.tag,
     Hostname: hostName(spec.label, spec.instance),
     // For the hand-over at the first start (guest-files.ts); closed after it.
-    OpenStdin: true,
-    StdinOnce: true,
+    OpenStdin: image.isGuest,
+    StdinOnce: image.isGuest,
     StopTimeout: stopGraceSeconds,
     Labels: {
       ...ownerLabels(owner),

@@ -4,6 +4,7 @@ import { Fault } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
 import { bootLog } from "./boot-log.js";
 import { dockerCapabilities } from "./capabilities.js";
+import { engineCaptures } from "./captures.js";
 import { connectEngine, type EngineConnection } from "./connection.js";
 import {
   attachmentSteps,
@@ -38,6 +39,8 @@ export interface DockerDriverOptions {
   publicPool: string;
   /** Slug to boot when the asked one cannot be had. */
   imageFallback?: string | undefined;
+  /** OCI references by slug, booted as they are, with their own entrypoint. None unless given. */
+  ownImages?: Readonly<Record<string, string>> | undefined;
   /** `fixtures/oci-images.json` unless given. */
   imageMap?: ImageMap | undefined;
   /** How to reach the engine; the usual places unless given. */
@@ -48,6 +51,8 @@ export interface DockerDriverOptions {
   onProblem?: ((reason: string) => void) | undefined;
 }
 
+/** The guest whose tools are used beside a machine that may have none. */
+const toolsImage = "cloud/debian12";
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
 /**
  * Made anew rather than started: a dead container is one the engine failed to remove, and one that never took what its first start hands over
@@ -71,10 +76,13 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const images = guestImages(options.docker, {
     imageMap: options.imageMap ?? (await defaultImageMap()),
     imageFallback: options.imageFallback,
+    owner,
+    ownImages: options.ownImages ?? {},
     onProgress: options.onProgress ?? (() => {}),
   });
   const { NCPU: engineCpus } = (await asking("describe itself", () => docker.info())) as { NCPU: number };
   const inTurn = turns<number>();
+  const captures = engineCaptures(docker, options);
   const guests = settledGuests();
   const closers = new Closers();
 
@@ -143,6 +151,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       bootsAtCreation: spec.boots,
       hasScript: spec.script !== null,
       substituted: image.substituted,
+      isGuest: image.isGuest,
       addresses: new Map([[on.name, on.address ?? ""]]),
     };
     await attach(container, spec);
@@ -173,7 +182,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     if (step === "stop") return guestState(box);
     if (step === "none" || step === "unpause") return guest;
     guests.forget(container.id);
-    if (step === "first-start") await handOver(box, firstFiles(spec));
+    if (step === "first-start" && container.isGuest) await handOver(box, firstFiles(spec));
     else await putFiles(box, startFiles(spec));
     await start(container, spec);
     return { ...guest, boots: spec.boots, extraAddresses: "" };
@@ -183,8 +192,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const extras = extraAddresses(spec, publicPool);
     const note = extraAddressesNote(extras);
     if (note === guest.extraAddresses) return;
-    const { Config } = await handle(container).inspect();
-    await applyExtraAddresses(docker, options, Config.Image, container.id, guest.extraAddresses, extras);
+    // Somebody's own image need not have a shell or `ip` in it.
+    const tools = container.isGuest ? (await handle(container).inspect()).Config.Image : (await images.ensure(toolsImage)).tag;
+    await applyExtraAddresses(docker, options, tools, container.id, guest.extraAddresses, extras);
   };
 
   const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
@@ -211,6 +221,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
 
   return {
     name: "docker",
+    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
     capabilities: () => dockerCapabilities,
 
     list: async () => {

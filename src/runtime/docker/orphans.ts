@@ -9,31 +9,38 @@ export interface OwnedThings {
   stateFolder: string;
   containers: Array<{ id: string; name: string; running: boolean }>;
   networks: Array<{ id: string; name: string }>;
+  /** Copies of machines' file systems; guest images belong to no one Backlot. */
+  images: Array<{ id: string; name: string }>;
 }
 
 /** What every Backlot has on this engine, by owner; whether an owner still lives is the caller's to tell. */
 export const ownedThings = async (connection?: EngineConnection): Promise<OwnedThings[]> => {
   const docker = connectEngine(connection);
   const label = [labels.owner];
-  const [containers, networks] = await asking("list what Backlot made", () =>
-    Promise.all([docker.listContainers({ all: true, filters: { label } }), docker.listNetworks({ filters: { label } })]),
+  const [containers, networks, images] = await asking("list what Backlot made", () =>
+    Promise.all([
+      docker.listContainers({ all: true, filters: { label } }),
+      docker.listNetworks({ filters: { label } }),
+      docker.listImages({ filters: { label } }),
+    ]),
   );
   const owners = new Map<string, OwnedThings>();
   const of = (on: Record<string, string>): OwnedThings => {
     const owner = on[labels.owner] ?? "";
     const stateFolder = on[labels.state] ?? "";
     const key = `${owner}\0${stateFolder}`;
-    const things = owners.get(key) ?? { owner, stateFolder, containers: [], networks: [] };
+    const things = owners.get(key) ?? { owner, stateFolder, containers: [], networks: [], images: [] };
     owners.set(key, things);
     return things;
   };
   for (const row of containers)
     of(row.Labels).containers.push({ id: row.Id, name: (row.Names[0] ?? "").replace(/^\//, ""), running: row.State === "running" });
   for (const row of networks) of(row.Labels ?? {}).networks.push({ id: row.Id, name: row.Name });
+  for (const row of images) of(row.Labels ?? {}).images.push({ id: row.Id, name: row.RepoTags?.[0] ?? row.Id });
   return [...owners.values()];
 };
 
-/** Removes containers with their volumes, then networks. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
+/** Removes containers with their volumes, then networks and copies of file systems. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
 export const removeOwned = async (things: OwnedThings, connection?: EngineConnection): Promise<void> => {
   const docker = connectEngine(connection);
   await asking(`remove what the Backlot ${things.owner} left`, async () => {
@@ -42,5 +49,6 @@ export const removeOwned = async (things: OwnedThings, connection?: EngineConnec
       await tolerating([404], () => docker.getContainer(id).wait({ condition: "removed" }));
     }
     for (const { id } of things.networks) await tolerating([404], () => docker.getNetwork(id).remove());
+    for (const { id } of things.images) await tolerating([404], () => docker.getImage(id).remove({ force: true }));
   });
 };

@@ -3,6 +3,7 @@ import { Closers } from "../../kernel/closers.js";
 import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
 import { processCapabilities } from "./capabilities.js";
+import { diskCaptures, fillDisk, isCaptureKey } from "./captures.js";
 import { deaths } from "./deaths.js";
 import { closeScript, createDisk, diskFolder, disksIn, readDisk, readLog, removeDisk, rotateLog, writeBoots } from "./disk.js";
 import { haltMachine, processesOf } from "./halt.js";
@@ -23,6 +24,8 @@ export interface ProcessDriverOptions {
   publicPool: string;
   /** Also run deploy scripts that Backlot does not ship, on this host and as this user. */
   allowHostScripts: boolean;
+  /** Slugs that the settings gave to container images, which nothing here can boot. */
+  ownImages?: Readonly<Record<string, string>> | undefined;
   /** How long the processes of a machine that is shut down have after SIGTERM; 5,000 by default. */
   graceMs?: number;
   /** Told of what went wrong outside a call. */
@@ -103,6 +106,13 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     }
   };
 
+  /** Elsewhere a slug is only a name here; this one says which container is to run, and another would be a lie. */
+  const refuseOwnImage = ({ image }: MachineSpec): void => {
+    if (image === null || !Object.hasOwn(options.ownImages ?? {}, image)) return;
+    const reason = `${image} is the container image ${options.ownImages?.[image]}, and the process runtime boots none. Start a Docker engine and use --runtime docker.`;
+    throw new Fault("unavailable", [{ reason }]);
+  };
+
   const refusal = (spec: MachineSpec): string | undefined =>
     spec.script && !spec.script.shipped && !allowHostScripts
       ? `deploy script ${spec.script.id} was not run: it is not one that Backlot ships, and it would run on this host as the user who runs Backlot. ` +
@@ -132,11 +142,16 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     const remains = await look(spec.instance);
     const steps = stepsTo(spec, remains);
     if (!steps.halt && !steps.create && !steps.start) return notice(spec.instance, remains);
+    if (steps.start) refuseOwnImage(spec);
     const bindAddresses = bindAddressesOf(spec);
     if (steps.start) refuseTakenAddresses(spec, bindAddresses);
     if (steps.halt) await stop(spec.instance);
     signal?.throwIfAborted();
-    if (steps.create) await createDisk(folderOf(spec.instance), owner, spec, refusal(spec));
+    if (steps.create) {
+      const { image } = spec;
+      const fill = image !== null && isCaptureKey(image) ? (disk: string) => fillDisk(stateFolder, image, disk) : undefined;
+      await createDisk(folderOf(spec.instance), owner, spec, refusal(spec), fill);
+    }
     signal?.throwIfAborted();
     if (steps.start) await start(spec, bindAddresses);
     const after = await look(spec.instance);
@@ -167,8 +182,10 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   closers.add(() => Promise.allSettled(queues.values()).then(() => undefined));
   closers.add(() => deathWatch.close());
 
+  const captures = diskCaptures(stateFolder);
   return {
     name: "process",
+    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
     capabilities: () => processCapabilities(allowHostScripts),
     list,
     ensure: (spec, signal) => inTurn(spec.instance, () => ensure(spec, signal)),
