@@ -21,12 +21,12 @@ const bootMarks =
 const identity = /^etc\/(ssh\/ssh_host_[^/]+|shadow-|gshadow-|machine-id)$/;
 const passwords = "etc/shadow";
 
-export const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/\/+$/, "");
+const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/\/+$/, "");
 
 const isLeftOut = (path: string, share: Share): boolean => bootMarks.test(path) || (share === "without-identity" && identity.test(path));
 
 /** Root's password locked, as after `passwd -d` and `-l`; the other accounts stay as they are. */
-export const withoutRootPassword = (shadow: string): string => shadow.replace(/^root:[^:]*:/m, "root:*:");
+const withoutRootPassword = (shadow: string): string => shadow.replace(/^root:[^:]*:/m, "root:*:");
 
 const textOf = async (stream: AsyncIterable<Buffer>): Promise<string> => {
   const chunks: Buffer[] = [];
@@ -56,7 +56,7 @@ const copyArchive = async (from: NodeJS.ReadableStream, to: Pack, share: Share):
 const quoted = (value: string): string => `"${value.replace(/["\\$]/g, "\\$&")}"`;
 
 /** Everything a container is started with, in the engine's words for it; a variable with a line break cannot be said in them. */
-export const startInstructions = (
+const startInstructions = (
   config: Pick<Docker.ContainerInspectInfo["Config"], "Entrypoint" | "Cmd" | "Env" | "WorkingDir" | "User">,
 ): string[] => {
   const list = (word: string, value: string | string[] | null | undefined) =>

@@ -23,7 +23,7 @@ const baseScript = fileURLToPath(new URL("docker/base-tarball.sh", packageFolder
 /** A registry that says nothing for this long is not reachable. */
 const registrySilenceMs = 20_000;
 
-export interface BootImage {
+interface BootImage {
   /** What the engine calls it. */
   tag: string;
   /** The slug booted instead of the asked one. */
