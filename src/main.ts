@@ -14,16 +14,24 @@ import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
 import type { Route } from "./kernel/route.js";
+import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
+import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
+import { openSurroundings } from "./reconcile/surroundings.js";
 import { addressesOf } from "./resources/addresses/address.js";
+import { billedTime } from "./resources/billing/billed-time.js";
+import { costsView } from "./resources/billing/costs.js";
+import { billedSoFar, openBilling } from "./resources/billing/invoice.js";
+import { metered } from "./resources/billing/metering.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
 import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
 import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
+import { openNotices } from "./resources/notifications/notices.js";
 import { admitStartToken, freshToken, tokenHash } from "./resources/tokens/token.js";
 import type { RuntimeDriver } from "./runtime/driver.js";
 import { openRuntime, type RuntimeChoice, runtimeKind, strangers } from "./runtime/open-runtime.js";
@@ -143,6 +151,7 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
     };
   },
   dial: (address, port) => driver.dial(address, port),
+  costs: () => costsView(cloud),
   probes: (node) =>
     cloud.store.get("node", node) && {
       probes: health
@@ -175,6 +184,19 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
   return health;
 };
 
+/** What the account shows beside resources: bills, bytes, and what around us is in a bad way. */
+const openAccountLoops = (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, state: string, log: Logger): (() => Promise<void>) => {
+  const onFailure = (_key: number, error: unknown) => log.warn({ reason: reasonOf(error) }, "the account's records are behind; trying again");
+  const loops = [
+    openBillingMonths({ cloud, onFailure }),
+    openBalancerTransfer({ cloud, plane, onFailure }),
+    openSurroundings({ cloud, driver, stateFolder: state, onFailure }),
+  ];
+  return async () => {
+    await Promise.all(loops.map((loop) => loop.close()));
+  };
+};
+
 /** How often the addresses that others use on this machine are looked at, in real ms. */
 const lookAroundMs = 15_000;
 
@@ -195,8 +217,10 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const startedMs = clock.now();
   const onProblem = (reason: string): void => log.warn(reason);
 
-  const store = await openStore<Kinds>({ folder: config.state, kinds, firstIds, schemaVersion, migrations, onProblem });
-  closers.add(() => store.close());
+  const opened = await openStore<Kinds>({ folder: config.state, kinds, firstIds, schemaVersion, migrations, onProblem });
+  closers.add(() => opened.close());
+  const billed = billedTime(clock, billedSoFar(opened));
+  const store = metered(opened, billed);
   const server = await openServer(config.host, config.port);
   closers.add(() => server.close());
   const { driver, choice, occupied } = await openMachinesRoom(config, store, log, hooks, closers);
@@ -216,6 +240,8 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     store,
     clock,
     catalogue: readCatalogue(join(root, "fixtures"), config.images),
+    billed,
+    notices: openNotices(() => clock.now()),
     controlHash: tokenHash(controlToken),
     settings: {
       privatePool: config.privatePool,
@@ -227,6 +253,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   };
   const token = config.token ?? freshToken();
   await admitStartToken(cloud, token);
+  await openBilling(cloud);
 
   let machinesAtExit = config.onExit;
   closers.add(async () => {
@@ -235,6 +262,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const plane = openPlane({ onProblem });
   closers.add(() => plane.close());
   const health = await openLoops(cloud, driver, plane, log, closers);
+  closers.add(openAccountLoops(cloud, driver, plane, config.state, log));
 
   let announceClosed = (): void => {};
   const closed = new Promise<void>((resolve) => {

@@ -1,4 +1,5 @@
 import http from "node:http";
+import type { Socket } from "node:net";
 import httpProxy from "http-proxy";
 import { relayAnswer } from "./answer-relay.js";
 import { type Attempt, codeOf, connectReason } from "./attempt.js";
@@ -81,6 +82,7 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
   upstream.maxHeadersCount = 0;
   const deadlines = watchDeadlines(req, upstream, attempt, body, () => {
     state = "sent";
+    if (!fresh) attempt.meter.requests++;
     if (body) req.pipe(upstream);
   });
   const clientLeft = () => {
@@ -89,8 +91,16 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
     upstream.destroy();
     attempt.settle({ kind: "gone" });
   };
+  let peer: Socket | undefined;
+  let [sentBefore, readBefore] = [0, 0];
+  upstream.once("socket", (socket) => {
+    peer = socket;
+    [sentBefore, readBefore] = [socket.bytesWritten, socket.bytesRead];
+  });
   const finish = () => {
     state = "settled";
+    attempt.meter.bytesIn += (peer?.bytesWritten ?? 0) - sentBefore;
+    attempt.meter.bytesOut += (peer?.bytesRead ?? 0) - readBefore;
     deadlines.stop();
     res.removeListener("close", clientLeft);
   };

@@ -1,4 +1,5 @@
 import http from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { relayAnswer } from "./answer-relay.js";
 import { type Attempt, codeOf, connectReason } from "./attempt.js";
@@ -58,6 +59,7 @@ export const upgradePass =
     socket.once("close", clientLeft);
     upstream.once("socket", (peer) =>
       peer.once("connect", () => {
+        attempt.meter.requests++;
         reached = true;
         clearTimeout(timer);
         timer = setTimeout(() => upstream.destroy(Object.assign(new Error("no answer"), { code: "NO_ANSWER" })), attempt.limits.answerMs);
@@ -76,7 +78,11 @@ export const upgradePass =
       socket.write(upgradeHead(answer.statusMessage ?? "", answer.rawHeaders, attempt.setCookie), "latin1");
       if (peerHead.length > 0) socket.write(peerHead);
       if (early && early.length > 0) peer.write(early);
-      joinStreams(socket, peer, () => settle({ kind: "done" }));
+      joinStreams(socket, peer, () => {
+        attempt.meter.bytesIn += (peer as Socket).bytesWritten;
+        attempt.meter.bytesOut += (peer as Socket).bytesRead;
+        settle({ kind: "done" });
+      });
     });
     upstream.once("response", (answer) => {
       if (settled) return answer.destroy();

@@ -4,7 +4,7 @@ import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import type { Cloud } from "../resources/cloud.js";
-import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
+import { acceptedScope, accessOf, callerOf, invalidToken, isAllowed } from "./auth.js";
 import { bodyLimitBytes, parseBody } from "./body.js";
 import { selected } from "./filter.js";
 import { requestFault } from "./origin.js";
@@ -62,13 +62,13 @@ const queryProblems = (names: readonly string[], allowed: readonly string[]): Pr
     );
 
 const authorize = (cloud: Cloud, route: Route<never>, req: Request, res: Response): Caller | undefined => {
-  res.setHeader("X-Accepted-OAuth-Scopes", acceptedScope(route.scope, route.method));
+  res.setHeader("X-Accepted-OAuth-Scopes", acceptedScope(route.scope, accessOf(route)));
   res.setHeader("X-OAuth-Scopes", "unknown");
   const caller = callerOf(cloud, req.headers.authorization);
   if (caller) res.setHeader("X-OAuth-Scopes", caller.scopes);
   if (route.scope === null) return caller;
   if (!caller) throw invalidToken();
-  if (!isAllowed(caller, route.scope, route.method)) {
+  if (!isAllowed(caller, route.scope, accessOf(route))) {
     throw new Fault("unauthenticated", [{ reason: "Your OAuth token is not authorized to use this endpoint." }]);
   }
   return caller;

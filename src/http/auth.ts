@@ -1,6 +1,6 @@
 import { Fault } from "../kernel/fault.js";
 import { indexBy } from "../kernel/index-by.js";
-import type { Caller, Method } from "../kernel/route.js";
+import type { Caller, Method, Route } from "../kernel/route.js";
 import type { Cloud } from "../resources/cloud.js";
 import { type TokenRow, tokenHash } from "../resources/tokens/token.js";
 
@@ -18,6 +18,9 @@ export const callerOf = (cloud: Pick<Cloud, "store" | "clock" | "controlHash">, 
 };
 
 export const invalidToken = (): Fault => new Fault("unauthenticated", [{ reason: "Invalid Token" }]);
+
+/** The method that decides about a route's access: a POST may be no more than reading. */
+export const accessOf = (route: Pick<Route<never>, "method" | "isReading">): Method => (route.isReading ? "GET" : route.method);
 
 /** What a route accepts, as in `X-Accepted-OAuth-Scopes` (contract 4.2: GET reads, the rest writes). */
 export const acceptedScope = (scope: string | null, method: Method): string =>

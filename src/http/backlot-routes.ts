@@ -8,6 +8,8 @@ export interface Operator {
   /** Where an instance really is; undefined when there is none. */
   instance(id: number): Promise<object | undefined>;
   dial(address: string, port: number): { host: string; port: number } | undefined;
+  /** What the running billing month cost so far, and the bytes behind this calendar month's transfer. */
+  costs(): object;
   /** A node's last 50 measurements; undefined when there is no such node. */
   probes(node: number): object | undefined;
   /** SIGKILL to the machine; false when there is no such instance. */
@@ -74,6 +76,14 @@ export const backlotRoutes: readonly Route<Operator>[] = [
     summary: "The last 50 health checks of a node.",
     answers: "one",
     run: ({ cloud, params }) => found(cloud.probes(params.nodeId ?? 0)),
+  }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/costs",
+    scope: "*",
+    summary: "What everything cost so far this billing month, and the bytes it carried this calendar month.",
+    answers: "one",
+    run: ({ cloud }) => cloud.costs(),
   }),
   route<Operator, undefined>({
     method: "GET",

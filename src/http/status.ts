@@ -4,6 +4,7 @@ import { wireField } from "./spelling.js";
 /** The one map from what went wrong to a status code (contract section 6). */
 export const statusOf: Record<FaultKind, number> = {
   invalid: 400,
+  conflict: 409,
   unauthenticated: 401,
   forbidden: 403,
   "not-found": 404,

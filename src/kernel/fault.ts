@@ -12,6 +12,7 @@ export interface Problem {
  */
 export type FaultKind =
   | "invalid"
+  | "conflict"
   | "unauthenticated"
   | "forbidden"
   | "not-found"

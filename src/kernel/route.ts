@@ -50,6 +50,8 @@ export interface Route<C, B = any> {
   query?: readonly string[];
   /** Scope word; GET wants `word:read_only`, the rest `word:read_write`. `null`: no token needed. */
   scope: string | null;
+  /** True for a POST that `word:read_only` may call, such as marking an event as seen (contract 15.1). */
+  isReading?: boolean;
   summary: string;
   body?: BodySchema<B>;
   answers: "list" | "one" | "empty";

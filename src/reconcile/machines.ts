@@ -1,6 +1,6 @@
 import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
-import { addressesOf, releaseSlice } from "../resources/addresses/address.js";
+import { type FreedAddressRow, forgetFreed, freedOf, releaseAddresses } from "../resources/addresses/address.js";
 import { type Cloud, observe, observed, type Tx } from "../resources/cloud.js";
 import { moveEvent, recordEvent } from "../resources/events/event.js";
 import { type InstanceRow, instanceEntity, type Job } from "../resources/instances/instance.js";
@@ -37,6 +37,9 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   /** Instances whose addresses changed since they were last ensured. */
   const moved = new Set<number>();
 
+  /** Who had each address when it was last told of: an assignment concerns the former holder too. */
+  const holders = new Map(store.list("address").map((row) => [row.id, row.instanceId]));
+
   /** Writes the end of a job, unless the row has moved on meanwhile (deleted, say). */
   const endJob = (row: InstanceRow, job: Job, end: (tx: Tx, row: InstanceRow) => void): Promise<void> =>
     store.commit((tx) => {
@@ -63,7 +66,12 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   };
 
   const see = (row: InstanceRow, machine: Machine | undefined, problem: string | null = null): void =>
-    observe(store, "instance", row.id, { running: machine?.running ?? false, boots: machine?.boots ?? 0, problem });
+    observe(store, "instance", row.id, {
+      running: machine?.running ?? false,
+      boots: machine?.boots ?? 0,
+      problem,
+      ...(machine?.substitutedImage ? { substitutedImage: machine.substitutedImage } : {}),
+    });
 
   const removeInstance = async (row: InstanceRow, job: Job): Promise<void> => {
     await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
@@ -77,8 +85,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       throw error;
     }
     await store.commit((tx) => {
-      for (const address of addressesOf(tx, row.id)) tx.remove("address", address.id);
-      releaseSlice(tx, row.region);
+      releaseAddresses(tx, row);
       tx.remove("instance", row.id);
       moveEvent(tx, cloud, job.eventId, "finished");
     });
@@ -95,6 +102,11 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       tx.update("instance", row.id, { job: now.power === "on" ? boot() : null });
     });
 
+  /** What this machine surely has no more may be given to others. */
+  const letGo = async (freed: readonly FreedAddressRow[]): Promise<void> => {
+    if (freed.length > 0) await store.commit((tx) => forgetFreed(tx, freed));
+  };
+
   const runJob = async (row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
     if (job.verb === "delete") return removeInstance(row, job);
     if (job.verb === "create") return endCreate(row, job);
@@ -102,7 +114,9 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     diedAt.delete(row.id);
     moved.delete(row.id);
     try {
+      const freed = freedOf(store, row.id);
       const machine = await driver.ensure(machineSpec(cloud, row), signal);
+      await letGo(freed);
       // Deleted meanwhile: what is being taken away must not look like something that runs.
       if (store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
       await finishJob(row, job, bootRemarks(row.image, machine));
@@ -167,8 +181,12 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
 
   /** A failure is tried again, so what made it due must not be forgotten. */
   const ensureAgain = async (id: number, spec: MachineSpec, signal: AbortSignal): Promise<void> => {
+    const freed = freedOf(store, id);
     try {
-      await driver.ensure(spec, signal);
+      const { script } = await driver.ensure(spec, signal);
+      // A runtime may let a deploy script end before it changes what is under it; its end is a hint, and then this is due once more.
+      if (script?.exitCode === null) moved.add(id);
+      else await letGo(freed);
     } catch (error) {
       moved.add(id);
       throw error;
@@ -182,7 +200,10 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     const spec = machineSpec(cloud, row);
     if (row.power === "off") {
       startup.delete(row.id);
+      const freed = freedOf(store, row.id);
       if (machine?.running) await driver.ensure(spec, signal);
+      await letGo(freed);
+      moved.delete(row.id);
       see(row, undefined);
       return undefined;
     }
@@ -216,9 +237,13 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     if (kind === "instance") loop.poke(id);
     if (kind === "address") {
       const holder = store.get("address", id)?.instanceId;
-      if (holder === undefined) return;
-      moved.add(holder);
-      loop.poke(holder);
+      for (const instance of new Set([holders.get(id), holder])) {
+        if (instance === undefined) continue;
+        moved.add(instance);
+        loop.poke(instance);
+      }
+      if (holder === undefined) holders.delete(id);
+      else holders.set(id, holder);
     }
   });
   const hints = driver.watch((instance) => loop.poke(instance));

@@ -1,14 +1,22 @@
 import type { Clock } from "../kernel/clock.js";
 import type { Row, Store, Transaction } from "../store/store.js";
-import type { AddressRow, SliceRow } from "./addresses/address.js";
+import type { AccountRow } from "./account/account.js";
+import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
+import type { BilledTime } from "./billing/billed-time.js";
+import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
+import type { PaymentMethodRow, PaymentRow } from "./billing/payment.js";
+import type { UsageRow } from "./billing/usage.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
 import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
+import type { Notices } from "./notifications/notices.js";
 import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
+import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
+import type { TransferMonthRow } from "./transfer/transfer.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -17,10 +25,19 @@ export interface Kinds {
   node: NodeRow;
   instance: InstanceRow;
   address: AddressRow;
+  freedAddress: FreedAddressRow;
   slice: SliceRow;
   event: EventRow;
   token: TokenRow;
   pool: PoolRow;
+  account: AccountRow;
+  billing: BillingRow;
+  usage: UsageRow;
+  invoice: InvoiceRow;
+  payment: PaymentRow;
+  paymentMethod: PaymentMethodRow;
+  transferMonth: TransferMonthRow;
+  tag: TagRow;
   script: ScriptRow;
   deployment: DeploymentRow;
 }
@@ -38,10 +55,19 @@ export const kinds: readonly (keyof Kinds)[] = [
   "node",
   "instance",
   "address",
+  "freedAddress",
   "slice",
   "event",
   "token",
   "pool",
+  "account",
+  "billing",
+  "usage",
+  "invoice",
+  "payment",
+  "paymentMethod",
+  "transferMonth",
+  "tag",
   "script",
   "deployment",
 ];
@@ -70,6 +96,10 @@ export interface Cloud {
   store: CloudStore;
   clock: Clock;
   catalogue: Catalogue;
+  /** Time as the bill counts it. */
+  billed: BilledTime;
+  /** What loops noticed that the user should know of. */
+  notices: Notices;
   /** SHA-256 of this run's control token, which lives in memory and in the 0600 file that `backlot stop` reads. */
   controlHash: string;
   settings: {

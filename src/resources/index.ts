@@ -1,10 +1,12 @@
 import type { FieldTable } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
-import { addressFields } from "./addresses/fields.js";
+import { accountRoutes, accountShapes } from "./account/routes.js";
+import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
-import { imageFields, kernelFields, regionFields, typeFields } from "./catalogue/fields.js";
+import { billingRoutes, billingShapes } from "./billing/routes.js";
+import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
@@ -15,8 +17,10 @@ import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
+import { notificationFields, notificationRoutes } from "./notifications/routes.js";
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
+import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
 
 /** Every route of the native dialect. */
 export const routes: readonly Route<Cloud>[] = [
@@ -28,6 +32,10 @@ export const routes: readonly Route<Cloud>[] = [
   ...instanceRoutes,
   ...addressRoutes,
   ...eventRoutes,
+  ...accountRoutes,
+  ...billingRoutes,
+  ...notificationRoutes,
+  ...tagRoutes,
 ];
 
 /** The field table behind each name a route `shows`. */
@@ -42,5 +50,12 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Node: nodeFields,
   Instance: instanceFields,
   Address: addressFields,
+  InstanceAddresses: instanceAddressFields,
   Event: eventFields,
+  Price: priceFields,
+  ...accountShapes,
+  ...billingShapes,
+  Notification: notificationFields,
+  Tag: tagFields,
+  TaggedThing: taggedThingFields,
 };

@@ -2,6 +2,7 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { routes, shapes } from "#backlot/resources/index.js";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
+import { accountRecords } from "./account-records.js";
 import { configPath, createBalancer, createConfig, createInstance, createNode, nodePath, unheldAddress } from "./world.js";
 
 let cloud: TestCloud;
@@ -78,6 +79,7 @@ describe("what is shown has exactly the members of its field table", () => {
       Type: await first("/v4/cloud/types"),
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
+      ...(await accountRecords(cloud)),
     };
   };
 
@@ -112,6 +114,12 @@ describe("what is shown has exactly the members of its field table", () => {
       Type: "/v4/cloud/types",
       Kernel: "/v4/cloud/kernels",
       Script: "/v4/cloud/scripts",
+      Price: "/v4/balancers/types",
+      Invoice: "/v4/account/invoices",
+      Payment: "/v4/account/payments",
+      PaymentMethod: "/v4/account/payment-methods",
+      Notification: "/v4/account/notifications",
+      Tag: "/v4/tags",
     };
     for (const [name, path] of Object.entries(lists)) {
       for (const [member, entry] of Object.entries(shapes[name] ?? {})) {

@@ -7,8 +7,19 @@ interface Entry {
   id: string;
   [member: string]: unknown;
 }
-interface TypeEntry extends Entry {
+/** USD. Null: not sold by the hour, or without a monthly cap. */
+interface Price {
+  hourly: number | null;
+  monthly: number | null;
+}
+/** Something with a price, dearer in some regions (contract 13.4, 8.7). */
+export interface PricedEntry extends Entry {
   label: string;
+  price: Price;
+  region_prices: readonly (Price & { id: string })[];
+}
+interface TypeEntry extends PricedEntry {
+  addons: { backups: Pick<PricedEntry, "price" | "region_prices"> };
   /** MiB */
   memory: number;
   /** MiB */
@@ -44,6 +55,9 @@ export interface Catalogue {
   scripts: readonly Script[];
   /** Images that run their own entrypoint: OCI references by slug, from the settings. They are among `images`. */
   ownImages: Readonly<Record<string, string>>;
+  balancerTypes: readonly PricedEntry[];
+  volumeTypes: readonly PricedEntry[];
+  transferPrices: readonly PricedEntry[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
@@ -72,7 +86,7 @@ const ownImage = ([id, reference]: [string, string]): ImageEntry => ({
 });
 
 /** Reads the catalogue from the fixtures' folder. A slug of the user's own takes the place of one that is there already. */
-export const readCatalogue = (fixtures: string, ownImages: Readonly<Record<string, string>>): Catalogue => {
+export const readCatalogue = (fixtures: string, ownImages: Readonly<Record<string, string>> = {}): Catalogue => {
   const scripts = join(fixtures, "scripts");
   const withText = ({ script_file, rev_note, ...entry }: ShippedScript): Script => ({
     ...entry,
@@ -91,5 +105,8 @@ export const readCatalogue = (fixtures: string, ownImages: Readonly<Record<strin
     types: readRows(join(fixtures, "catalogue", "types.json")),
     kernels: readRows(join(fixtures, "catalogue", "kernels.json")),
     scripts: readRows<ShippedScript>(join(scripts, "scripts.json")).map(withText),
+    balancerTypes: readRows(join(fixtures, "catalogue", "balancer-types.json")),
+    volumeTypes: readRows(join(fixtures, "catalogue", "volume-types.json")),
+    transferPrices: readRows(join(fixtures, "catalogue", "network-transfer-prices.json")),
   };
 };

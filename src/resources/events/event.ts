@@ -2,7 +2,7 @@ import { wireTime } from "../../kernel/clock.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, Tx } from "../cloud.js";
 
-type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script";
+type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "tag";
 
 /** What an event is about. `parentId` is the balancer of a config, for the url. */
 export interface Entity {
@@ -27,7 +27,6 @@ export interface EventRow extends Row {
   entity: Entity | null;
   secondary: Entity | null;
   message: string;
-  seen: boolean;
   read: boolean;
 }
 
@@ -54,7 +53,6 @@ export const recordEvent = (
     entity: event.entity,
     secondary: event.secondary ?? null,
     message: event.message ?? "",
-    seen: false,
     read: false,
   });
   tx.remove("event", id - keptEvents);
@@ -84,16 +82,18 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   token: ({ id }) => `/v4/profile/tokens/${id}`,
   account: () => "/v4/account",
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
+  tag: ({ id }) => `/v4/tags/${encodeURIComponent(id)}`,
 };
 const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node" };
 
-const entityView = (entity: Entity | null) =>
+/** Contract 2.4: id, label, the kind's word and where it is read. */
+export const entityView = (entity: Entity | null) =>
   entity && { id: entity.id, label: entity.label, type: entityWords[entity.kind] ?? entity.kind, url: entityUrls[entity.kind](entity) };
 
 const percents: Record<EventStatus, number | null> = { scheduled: 0, started: 50, finished: 100, failed: 100, notification: null };
 
-/** Contract 15.1; duration in seconds. A job in progress reads 50 percent: we know that it runs, not how far it is. */
-export const eventView = (row: EventRow, nowMs: number) => ({
+/** Contract 15.1; duration in seconds. `seenUpTo` is the last event that was marked as seen, with all before it. A job in progress reads 50 percent: we know that it runs, not how far it is. */
+export const eventView = (row: EventRow, nowMs: number, seenUpTo: number) => ({
   id: row.id,
   action: row.action,
   created: wireTime(row.createdMs),
@@ -103,7 +103,7 @@ export const eventView = (row: EventRow, nowMs: number) => ({
   percentComplete: percents[row.status],
   rate: null,
   read: row.read,
-  seen: row.seen,
+  seen: row.id <= seenUpTo,
   status: row.status,
   timeRemaining: row.status === "finished" ? 0 : null,
   username: row.username,

@@ -3,6 +3,7 @@ import { encrypt } from "unixcrypt";
 import { z } from "zod";
 import { createSchema, customSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Call, type Listing, route } from "../../kernel/route.js";
+import { accountOf } from "../account/account.js";
 import { addressesOf, allocateAddress } from "../addresses/address.js";
 import { addAddress } from "../addresses/rules.js";
 import type { Cloud, Tx } from "../cloud.js";
@@ -57,7 +58,7 @@ const createInstance = (tx: Tx, cloud: Cloud, body: InstanceCreate, rootPassHash
     script: deployScript(tx, cloud, body),
     scriptReported: false,
     watchdogEnabled: body.watchdogEnabled ?? true,
-    backupsEnabled: body.backupsEnabled ?? false,
+    backupsEnabled: body.backupsEnabled ?? accountOf(tx).settings.backupsEnabled,
     backupsSchedule: { day: null, window: null, ...definedOf(body.backups?.schedule) },
     alerts: { ...defaultAlerts(vcpus), ...definedOf(body.alerts) },
     hostUuid: randomBytes(20).toString("hex"),

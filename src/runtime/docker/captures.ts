@@ -56,9 +56,7 @@ const copyArchive = async (from: NodeJS.ReadableStream, to: Pack, share: Share):
 const quoted = (value: string): string => `"${value.replace(/["\\$]/g, "\\$&")}"`;
 
 /** Everything a container is started with, in the engine's words for it; a variable with a line break cannot be said in them. */
-const startInstructions = (
-  config: Pick<Docker.ContainerInspectInfo["Config"], "Entrypoint" | "Cmd" | "Env" | "WorkingDir" | "User">,
-): string[] => {
+const startInstructions = (config: Pick<Docker.ContainerInspectInfo["Config"], "Entrypoint" | "Cmd" | "Env" | "WorkingDir" | "User">): string[] => {
   const list = (word: string, value: string | string[] | null | undefined) =>
     value === null || value === undefined || value.length === 0 ? [] : [`${word} ${JSON.stringify(Array.isArray(value) ? value : [value])}`];
   const variables = (config.Env ?? []).filter((entry) => !entry.includes("\n"));
