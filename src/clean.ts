@@ -37,8 +37,8 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
     if (!(await ownerless(things))) continue;
     const whats = [
       ...things.containers.map(({ name, running }) => `container ${name} (${running ? "running" : "stopped"}, state ${things.stateFolder})`),
+      ...things.images.map((tag) => `image ${tag} (state ${things.stateFolder})`),
       ...things.networks.map(({ name }) => `network ${name} (state ${things.stateFolder})`),
-      ...things.images.map(({ name }) => `image ${name} (state ${things.stateFolder})`),
     ];
     left.push(...(await removal(whats, dryRun, () => removeOwned(things))));
   }

@@ -29,6 +29,7 @@ import { metered } from "./resources/billing/metering.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
 import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
+import { layOutOldInstances } from "./resources/instances/layout.js";
 import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
 import { openNotices } from "./resources/notifications/notices.js";
@@ -254,6 +255,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const token = config.token ?? freshToken();
   await admitStartToken(cloud, token);
   await openBilling(cloud);
+  await layOutOldInstances(cloud);
 
   let machinesAtExit = config.onExit;
   closers.add(async () => {

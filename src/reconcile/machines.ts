@@ -1,13 +1,16 @@
 import type { Disposable } from "../kernel/closers.js";
-import { reasonOf } from "../kernel/fault.js";
-import { type FreedAddressRow, forgetFreed, freedOf, releaseAddresses } from "../resources/addresses/address.js";
-import { type Cloud, observe, observed, type Tx } from "../resources/cloud.js";
-import { moveEvent, recordEvent } from "../resources/events/event.js";
-import { type InstanceRow, instanceEntity, type Job } from "../resources/instances/instance.js";
+import { type FreedAddressRow, forgetFreed, freedOf } from "../resources/addresses/address.js";
+import { type Cloud, observe, observed } from "../resources/cloud.js";
+import { namedFileSystems } from "../resources/disks/file-systems.js";
+import { recordEvent } from "../resources/events/event.js";
+import { type InstanceRow, instanceEntity } from "../resources/instances/instance.js";
+import type { Job } from "../resources/instances/job.js";
+import { startJob } from "../resources/instances/start-job.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../runtime/driver.js";
-import { bootRemarks } from "./boot-remarks.js";
+import { isSame } from "./known-rows.js";
 import { type Loop, openLoop } from "./loop.js";
-import { machineSpec } from "./machine-spec.js";
+import { type JobGround, runJob } from "./machine-jobs.js";
+import { machineDisk, machineSpec } from "./machine-spec.js";
 import { sharedListing } from "./shared-listing.js";
 
 export interface Machines extends Disposable {
@@ -24,6 +27,19 @@ interface MachinesOptions {
 /** How long the watchdog waits before it restarts what died by itself, in simulated ms: a crash stays visible for a while, as in production. */
 const watchdogMs = 120_000;
 const resyncMs = 15_000;
+/** What the machine is made from, of all that a row says. */
+const wantedOf = ({ job, power, boots, type, region, diskId, profileId, rescue, watchdogEnabled }: InstanceRow) => [
+  job,
+  power,
+  boots,
+  type,
+  region,
+  diskId,
+  profileId,
+  rescue,
+  watchdogEnabled,
+];
+
 /** Last lines of the boot log that a script's event shows. */
 const shownLines = 8;
 
@@ -34,36 +50,13 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   const diedAt = new Map<number, number>();
   /** Instances not looked at since this start: what should run is brought up at once. */
   const startup = new Set<number>();
+  /** The jobs that are being done. */
+  const underWay = new Map<number, { eventId: number; overtaken: AbortController }>();
   /** Instances whose addresses changed since they were last ensured. */
   const moved = new Set<number>();
 
   /** Who had each address when it was last told of: an assignment concerns the former holder too. */
   const holders = new Map(store.list("address").map((row) => [row.id, row.instanceId]));
-
-  /** Writes the end of a job, unless the row has moved on meanwhile (deleted, say). */
-  const endJob = (row: InstanceRow, job: Job, end: (tx: Tx, row: InstanceRow) => void): Promise<void> =>
-    store.commit((tx) => {
-      const now = tx.get("instance", row.id);
-      if (now?.job?.eventId === job.eventId) end(tx, now);
-    });
-
-  const finishJob = (row: InstanceRow, job: Job, message?: string) =>
-    endJob(row, job, (tx) => {
-      moveEvent(tx, cloud, job.eventId, "finished", message);
-      tx.update("instance", row.id, { job: null });
-    });
-
-  /**
-   * A verb that failed is over: the reason is in its event and the instance goes offline; whoever asked decides what next (contract 9.3).
-   * Nobody asked for the watchdog's, so the instance is still wanted on, and the watchdog waits again.
-   */
-  const failJob = async (row: InstanceRow, job: Job, error: unknown): Promise<void> => {
-    if (job.verb === "watchdog") diedAt.set(row.id, clock.now());
-    await endJob(row, job, (tx) => {
-      moveEvent(tx, cloud, job.eventId, "failed", reasonOf(error));
-      tx.update("instance", row.id, { job: null, ...(job.verb === "watchdog" ? {} : { power: "off" as const }) });
-    });
-  };
 
   const see = (row: InstanceRow, machine: Machine | undefined, problem: string | null = null): void =>
     observe(store, "instance", row.id, {
@@ -73,68 +66,25 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
       ...(machine?.substitutedImage ? { substitutedImage: machine.substitutedImage } : {}),
     });
 
-  const removeInstance = async (row: InstanceRow, job: Job): Promise<void> => {
-    await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
-    // Told first, so that balancers stop sending to it before it is gone.
-    see(row, undefined);
-    try {
-      await driver.remove(row.id);
-    } catch (error) {
-      // It is tried again; meanwhile its event says why the instance is still there.
-      await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started", reasonOf(error)));
-      throw error;
-    }
-    await store.commit((tx) => {
-      releaseAddresses(tx, row);
-      tx.remove("instance", row.id);
-      moveEvent(tx, cloud, job.eventId, "finished");
-    });
-  };
-
-  /** A create is done once the row stands; what boots goes on as a boot with an event of its own (contract 15.3). */
-  const endCreate = (row: InstanceRow, job: Job): Promise<void> =>
-    endJob(row, job, (tx, now) => {
-      moveEvent(tx, cloud, job.eventId, "finished");
-      const boot = (): Job => ({
-        verb: "boot",
-        eventId: recordEvent(tx, cloud, { action: "instance_boot", entity: instanceEntity(now), status: "scheduled" }),
-      });
-      tx.update("instance", row.id, { job: now.power === "on" ? boot() : null });
-    });
-
   /** What this machine surely has no more may be given to others. */
   const letGo = async (freed: readonly FreedAddressRow[]): Promise<void> => {
     if (freed.length > 0) await store.commit((tx) => forgetFreed(tx, freed));
   };
 
-  const runJob = async (row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
-    if (job.verb === "delete") return removeInstance(row, job);
-    if (job.verb === "create") return endCreate(row, job);
-    await store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
-    diedAt.delete(row.id);
-    moved.delete(row.id);
-    try {
-      const freed = freedOf(store, row.id);
-      const machine = await driver.ensure(machineSpec(cloud, row), signal);
-      await letGo(freed);
-      // Deleted meanwhile: what is being taken away must not look like something that runs.
-      if (store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
-      await finishJob(row, job, bootRemarks(row.image, machine));
-    } catch (error) {
-      if (signal.aborted) throw error;
-      const machines = await listing.fresh().catch(() => undefined);
-      see(row, machines?.get(row.id), reasonOf(error));
-      await failJob(row, job, error);
-    }
+  const ground: JobGround = {
+    cloud,
+    driver,
+    look: async (id) => (await listing.fresh()).get(id),
+    see,
+    rewait: (id) => void diedAt.set(id, clock.now()),
+    letGo,
   };
 
   const startWatchdog = (row: InstanceRow, action: string, message: string): Promise<void> =>
     store.commit((tx) => {
       const now = tx.get("instance", row.id);
       if (!now || now.job || now.power === "off") return;
-      tx.update("instance", row.id, {
-        job: { verb: "watchdog", eventId: recordEvent(tx, cloud, { action, entity: instanceEntity(now), status: "scheduled", message }) },
-      });
+      startJob(tx, cloud, now, { verb: "watchdog" }, { username: undefined, action, message });
     });
 
   const acceptDeath = (row: InstanceRow): Promise<void> =>
@@ -161,18 +111,19 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
 
   const tellScript = async (row: InstanceRow, machine: Machine): Promise<void> => {
     const exitCode = machine.script?.exitCode;
-    if (row.scriptReported || exitCode === null || exitCode === undefined) return;
+    const disk = machineDisk(cloud, row);
+    if (!disk || disk.scriptReported || exitCode === null || exitCode === undefined) return;
     const log = exitCode === 0 ? "" : await driver.log(row.id);
     const lines = log.trimEnd().split("\n").slice(-shownLines).join("\n");
     await store.commit((tx) => {
       const now = tx.get("instance", row.id);
-      if (!now || now.scriptReported) return;
-      tx.update("instance", row.id, { scriptReported: true });
-      const entry = cloud.catalogue.scripts.find((candidate) => candidate.id === row.script?.id);
+      if (!now || tx.get("disk", disk.id)?.scriptReported !== false) return;
+      tx.update("disk", disk.id, { scriptReported: true });
+      const entry = cloud.catalogue.scripts.find((candidate) => candidate.id === disk.script?.id);
       recordEvent(tx, cloud, {
         action: "script_deploy",
         entity: instanceEntity(now),
-        secondary: { kind: "script", id: row.script?.id ?? 0, label: row.script?.own?.label ?? entry?.label ?? "" },
+        secondary: { kind: "script", id: disk.script?.id ?? 0, label: disk.script?.own?.label ?? entry?.label ?? "" },
         status: exitCode === 0 ? "finished" : "failed",
         message: exitCode === 0 ? "" : `The script ended with exit status ${exitCode}. Its last lines:\n${lines}`,
       });
@@ -217,6 +168,20 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     return undefined;
   };
 
+  /** A job that another one overtakes (a delete, say) is given up at once. */
+  const runOvertakable = async (row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
+    const overtaken = new AbortController();
+    underWay.set(row.id, { eventId: job.eventId, overtaken });
+    moved.delete(row.id);
+    try {
+      await runJob(ground, row, job, AbortSignal.any([signal, overtaken.signal]));
+    } catch (error) {
+      if (!overtaken.signal.aborted) throw error;
+    } finally {
+      underWay.delete(row.id);
+    }
+  };
+
   const reconcile = async (id: number, signal: AbortSignal): Promise<number | undefined> => {
     const row = store.get("instance", id);
     if (!row) {
@@ -228,13 +193,21 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     }
     if (!row.job) return keep(row, signal);
     startup.delete(id);
-    await runJob(row, row.job, signal);
+    diedAt.delete(id);
+    await runOvertakable(row, row.job, signal);
     return undefined;
   };
 
   const loop: Loop = openLoop({ reconcile, clock, onFailure, concurrency: 64 });
+  /** Our own observations are told to watchers too, and a new label or tag moves nothing. */
+  const known = new Map<number, string>();
   const watching = store.watch((kind, id) => {
-    if (kind === "instance") loop.poke(id);
+    if (kind === "instance") {
+      const row = store.get("instance", id);
+      const current = underWay.get(id);
+      if (current && row?.job && row.job.eventId !== current.eventId) current.overtaken.abort();
+      if (!isSame(known, id, row && JSON.stringify(wantedOf(row)))) loop.poke(id);
+    }
     if (kind === "address") {
       const holder = store.get("address", id)?.instanceId;
       for (const instance of new Set([holders.get(id), holder])) {
@@ -255,7 +228,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     const running = row.power === "on";
     if ((machine?.running ?? false) !== running || (seen?.running ?? false) !== running) return false;
     if (!machine || !running) return true;
-    const isUntold = typeof machine.script?.exitCode === "number" && !row.scriptReported;
+    const isUntold = typeof machine.script?.exitCode === "number" && machineDisk(cloud, row)?.scriptReported === false;
     return machine.boots === row.boots && machine.fingerprint === machineSpec(cloud, row).fingerprint && !isUntold;
   };
 
@@ -263,6 +236,10 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     const machines = await listing.fresh();
     for (const row of store.list("instance")) if (!isSettled(row, machines.get(row.id))) loop.poke(row.id);
     for (const id of machines.keys()) if (!store.get("instance", id)) loop.poke(id);
+    // Asked of the rows after the listing: a name is in a row before there is anything of that name.
+    const prepared = await driver.prepared();
+    const named = namedFileSystems(store);
+    for (const name of prepared) if (!named.has(name)) await driver.discard(name);
   };
   const timer = setInterval(() => void resync().catch((error) => onFailure(0, error)), resyncMs);
 

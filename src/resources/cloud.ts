@@ -9,10 +9,12 @@ import type { PaymentMethodRow, PaymentRow } from "./billing/payment.js";
 import type { UsageRow } from "./billing/usage.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
 import type { ConfigRow, ObservedListener } from "./configs/config.js";
+import type { DiskRow } from "./disks/disk.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
+import type { ProfileRow } from "./profiles/profile.js";
 import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
@@ -24,6 +26,8 @@ export interface Kinds {
   config: ConfigRow;
   node: NodeRow;
   instance: InstanceRow;
+  disk: DiskRow;
+  profile: ProfileRow;
   address: AddressRow;
   freedAddress: FreedAddressRow;
   slice: SliceRow;
@@ -54,6 +58,8 @@ export const kinds: readonly (keyof Kinds)[] = [
   "config",
   "node",
   "instance",
+  "disk",
+  "profile",
   "address",
   "freedAddress",
   "slice",

@@ -11,6 +11,8 @@ import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
 import { configRoutes } from "./configs/routes.js";
+import { diskFields } from "./disks/fields.js";
+import { diskRoutes } from "./disks/routes.js";
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
 import { instanceFields } from "./instances/fields.js";
@@ -18,6 +20,8 @@ import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
 import { notificationFields, notificationRoutes } from "./notifications/routes.js";
+import { profileFields } from "./profiles/fields.js";
+import { profileRoutes } from "./profiles/routes.js";
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
@@ -30,6 +34,8 @@ export const routes: readonly Route<Cloud>[] = [
   ...configRoutes,
   ...nodeRoutes,
   ...instanceRoutes,
+  ...diskRoutes,
+  ...profileRoutes,
   ...addressRoutes,
   ...eventRoutes,
   ...accountRoutes,
@@ -49,6 +55,8 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Config: configFields,
   Node: nodeFields,
   Instance: instanceFields,
+  Disk: diskFields,
+  InstanceConfig: profileFields,
   Address: addressFields,
   InstanceAddresses: instanceAddressFields,
   Event: eventFields,

@@ -10,8 +10,8 @@ export interface RuntimeDriver extends Disposable {
   readonly images: MachineImages;
   /** Everything this runtime can and cannot do, for `/_backlot/capabilities`. */
   capabilities(): RuntimeCapabilities;
-  /** What exists and is ours, running or not, read from labels or the process table. */
-  list(): Promise<Machine[]>;
+  /** What exists and is ours, running or not, read from labels or the process table; of one instance when it is named. One machine an instance. */
+  list(instance?: number): Promise<Machine[]>;
   /**
    * Creates, starts, stops, restarts or replaces until the machine matches. Twice changes nothing.
    * A machine with another fingerprint is replaced; one with another `boots` is restarted; one that should not run is stopped.
@@ -20,6 +20,17 @@ export interface RuntimeDriver extends Disposable {
   ensure(spec: MachineSpec, signal?: AbortSignal): Promise<Machine>;
   /** Stops and removes the machine and all that belongs to it. Absent is success. Waits until it is gone. */
   remove(instance: number): Promise<void>;
+  /**
+   * Makes a file system `to` that holds what `from` holds now; a machine whose spec has that name as its fingerprint is made from it.
+   * Twice changes nothing. False when there is no such file system, or nothing was ever booted from it: then nothing is made.
+   */
+  copy(from: string, to: string): Promise<boolean>;
+  /** Removes a file system, and the machine that would run from it. Absent is success. */
+  discard(fileSystem: string): Promise<void>;
+  /** Names of the file systems that `copy` made and `discard` has not removed; machines' own are not in it. */
+  prepared(): Promise<string[]>;
+  /** Sets root's password on a file system whose machine is off: a crypt(3) string that holds from its next start on. Absent is success. */
+  setRootPassword(fileSystem: string, hash: string): Promise<void>;
   /** SIGKILL to the whole machine, as a crash would. For `/_backlot/instances/ID/kill`. Absent or stopped is success. */
   kill(instance: number): Promise<void>;
   /** The boot log: what init and the deploy script printed, newest last, at most 64 KiB. Empty when there is none. */
@@ -88,8 +99,14 @@ export interface MachineSpec {
   authorizedKeys: readonly string[];
   /** Run once, at first boot of this machine. */
   script: DeployScript | null;
-  /** Hash of all that needs a new machine when it changes (made by `machineFingerprint`). */
+  /** The name of its file system, never used twice. Another name is another file system, so another machine. */
   fingerprint: string;
+  /** Names of further file systems of this instance: not running, and not to be removed. None when absent. */
+  kept?: readonly string[];
+  /** Base64; `/etc/backlot/user-data` in the guest holds it decoded. None when absent. */
+  userData?: string | null;
+  /** Started without deploy script and services, to be repaired. False when absent. */
+  minimal?: boolean;
 }
 
 export interface DeployScript {

@@ -127,7 +127,7 @@ describe("creating (description 2.4, contract 9.1)", () => {
     await instanceIn(cloud, body.id, "offline");
     const { status, body: refused } = await cloud.api.post(path(body, "/boot"), {});
     expect([status, refused.errors.length]).toEqual([400, 1]);
-    expect(refused.errors[0].reason).toMatch(/no image/);
+    expect(refused.errors[0].reason).toMatch(/bootable config/);
     expect(await processesOf(body)).toEqual([]);
     await removeInstance(cloud, body.id);
   });

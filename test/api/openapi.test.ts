@@ -72,6 +72,8 @@ describe("what is shown has exactly the members of its field table", () => {
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
       Instance: await get(`/v4/cloud/instances/${instance.id}`),
+      Disk: await first(`/v4/cloud/instances/${instance.id}/disks`),
+      InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
       Event: await first("/v4/account/events"),
       Region: await first("/v4/regions"),

@@ -200,7 +200,7 @@ describe("request bodies", () => {
     const { body: instance } = await cloud.api.post("/v4/cloud/instances", { region: "us-east", type: "g6-nanode-1" });
     for (const body of [undefined, {}, { reason: "x", config_id: null }]) {
       const answer = await cloud.api.post(`/v4/cloud/instances/${instance.id}/boot`, body);
-      expect(answer.body.errors[0].reason).toMatch(/no image/);
+      expect(answer.body.errors[0].reason).toMatch(/bootable config/);
     }
   });
 });

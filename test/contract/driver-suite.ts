@@ -270,6 +270,90 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       expect(await until(async () => (await driver.log(1)).includes("-disk") && driver.log(1))).toContain("new-disk");
     });
 
+    /** Says in its log whether the file is on its disk, and leaves it there. */
+    const marks = script(
+      '#!/bin/sh\n[ -e "$HOME/mark" ] && echo "mark: $(cat "$HOME/mark")" || echo "mark: none"\necho left-by-$BACKLOT_INSTANCE >"$HOME/mark"\n',
+    );
+    /** The service tells at every boot what is on the disk. */
+    const tells = script(
+      '#!/bin/sh\necho by-$BACKLOT_INSTANCE >"$HOME/mark"\nprintf \'#!/bin/sh\\necho "on disk: $(cat "$HOME/mark")"\\n\' >"$BACKLOT_SERVICES/tell"\nchmod 755 "$BACKLOT_SERVICES/tell"\n',
+    );
+    const logged = (instance: number, text: string): Promise<unknown> =>
+      until(async () => (await driver.log(instance)).includes(text), { withinMs: 20_000, what: `"${text}" in the log of ${instance}` });
+
+    it("copies a disk: the copy boots elsewhere with what was on it, runs only its own script, and lives on without the source", async () => {
+      await driver.ensure(spec(tells));
+      await scriptEnd(driver, 1);
+      await logged(1, "on disk: by-1");
+      expect(await driver.copy(spec().fingerprint, "second")).toBe(true);
+      expect(await driver.copy(spec().fingerprint, "second")).toBe(true);
+      expect(await driver.prepared()).toEqual(["second"]);
+      await driver.remove(1);
+      expect(await driver.copy("second", "third")).toBe(true);
+
+      expect(await driver.ensure(spec({ instance: 2, fingerprint: "second" }))).toMatchObject({ running: true, fingerprint: "second" });
+      await logged(2, "on disk: by-1");
+      expect(await machineOf(driver, 2)).not.toHaveProperty("script");
+      await driver.ensure(spec({ ...marks, instance: 3, fingerprint: "third" }));
+      expect(await scriptEnd(driver, 3)).toMatchObject({ script: { exitCode: 0 } });
+      await logged(3, "mark: by-1");
+      await driver.remove(3);
+      await driver.discard("third");
+      await driver.discard("second");
+      expect([await driver.prepared(), await driver.list(), await world.exists(2)]).toEqual([[], [], false]);
+    });
+
+    it("copies nothing of what does not exist or was never booted", async () => {
+      expect(await driver.copy("nothing", "second")).toBe(false);
+      await driver.ensure(spec({ running: false }));
+      expect(await driver.copy(spec().fingerprint, "second")).toBe(false);
+      expect(await driver.prepared()).toEqual([]);
+      await driver.discard("nothing");
+    });
+
+    it("runs an instance from one of its disks and keeps the other aside", async () => {
+      await driver.ensure(spec(marks));
+      await scriptEnd(driver, 1);
+      const before = await driver.ensure(spec({ fingerprint: "other", kept: [spec().fingerprint] }));
+      expect(before).toMatchObject({ running: true, fingerprint: "other" });
+      expect(await driver.list()).toEqual([before]);
+
+      await driver.ensure(spec({ ...marks, boots: 2, kept: ["other"] }));
+      expect(await driver.list(1)).toMatchObject([{ running: true, boots: 2, fingerprint: spec().fingerprint, script: { exitCode: 0 } }]);
+      expect(await driver.list(2)).toEqual([]);
+      await driver.ensure(spec({ fingerprint: "fresh" }));
+      expect(await driver.list()).toMatchObject([{ fingerprint: "fresh" }]);
+      await driver.discard("other");
+    });
+
+    it("changes the type of a machine without touching its disk, running or not", async () => {
+      await driver.ensure(spec(marks));
+      await scriptEnd(driver, 1);
+      const started = await world.startOf(1);
+      await driver.ensure(spec({ ...marks, memoryMib: 300 }));
+      expect(await world.startOf(1)).toBe(started);
+      await driver.ensure(spec({ ...marks, memoryMib: 200, running: false }));
+      const after = await driver.ensure(spec({ ...marks, memoryMib: 200, boots: 2 }));
+      expect(after).toMatchObject({ running: true, fingerprint: spec().fingerprint, script: { exitCode: 0 } });
+      expect((await driver.log(1)).split("mark:")).toHaveLength(2);
+    });
+
+    it("starts a machine that is to be repaired without its services, and with them again afterwards", async () => {
+      await driver.ensure(spec(helloWeb));
+      await servedPage(driver, spec().privateAddresses[0], 8000);
+      expect(await driver.ensure(spec({ ...helloWeb, boots: 2, minimal: true }))).toMatchObject({ running: true, boots: 2 });
+      await logged(1, "to be repaired");
+      await expect(pageAt(driver, spec().privateAddresses[0] ?? "", 8000)).rejects.toThrow();
+      await driver.ensure(spec({ ...helloWeb, boots: 3 }));
+      await servedPage(driver, spec().privateAddresses[0], 8000);
+    });
+
+    it("hands over user data as a file", async () => {
+      const reads = script('#!/bin/sh\necho "data: $(cat "$BACKLOT_USER_DATA")"\n');
+      await driver.ensure(spec({ ...reads, userData: Buffer.from("some words").toString("base64") }));
+      await logged(1, "data: some words");
+    });
+
     it("stops a machine so that nothing of it is alive, and keeps its disk", async () => {
       await driver.ensure(spec(helloWeb));
       await servedPage(driver, spec().privateAddresses[0], 8000);

@@ -18,7 +18,8 @@ export interface PricedEntry extends Entry {
   price: Price;
   region_prices: readonly (Price & { id: string })[];
 }
-interface TypeEntry extends PricedEntry {
+/** A plan. */
+export interface TypeEntry extends PricedEntry {
   addons: { backups: Pick<PricedEntry, "price" | "region_prices"> };
   /** MiB */
   memory: number;

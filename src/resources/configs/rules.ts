@@ -5,7 +5,7 @@ import { type ConfigRow, type ConfigSettings, configsOf, defaultSettings } from 
 
 type Wanted = { [N in keyof ConfigSettings]?: ConfigSettings[N] | null | undefined };
 
-const definedOf = (wanted: Wanted): Partial<ConfigSettings> =>
+const givenSettings = (wanted: Wanted): Partial<ConfigSettings> =>
   Object.fromEntries(
     Object.keys(defaultSettings("http"))
       .map((name) => [name, wanted[name as keyof ConfigSettings]])
@@ -14,7 +14,7 @@ const definedOf = (wanted: Wanted): Partial<ConfigSettings> =>
 
 /** `current` with what the caller wants laid over it. `<REDACTED>`, as read back, means "unchanged". A new protocol brings its own words. */
 export const mergedSettings = (current: ConfigSettings | undefined, wanted: Wanted): ConfigSettings => {
-  const given = definedOf(wanted);
+  const given = givenSettings(wanted);
   for (const name of ["sslCert", "sslKey"] as const) if (given[name] === "<REDACTED>") delete given[name];
   const protocol = given.protocol ?? current?.protocol ?? "http";
   const base: ConfigSettings = { ...defaultSettings(protocol), ...(current && settingsOf(current)) };

@@ -2,9 +2,9 @@ import { wireTime } from "../../kernel/clock.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, Tx } from "../cloud.js";
 
-type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "tag";
+type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "tag" | "disk" | "profile";
 
-/** What an event is about. `parentId` is the balancer of a config, for the url. */
+/** What an event is about. `parentId` is the balancer of a config or the instance of a disk, for the url. */
 export interface Entity {
   kind: EntityKind;
   id: number | string;
@@ -81,10 +81,12 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   image: ({ id }) => `/v4/images/${id}`,
   token: ({ id }) => `/v4/profile/tokens/${id}`,
   account: () => "/v4/account",
+  disk: ({ id, parentId }) => `/v4/cloud/instances/${parentId}/disks/${id}`,
+  profile: ({ id, parentId }) => `/v4/cloud/instances/${parentId}/configs/${id}`,
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
   tag: ({ id }) => `/v4/tags/${encodeURIComponent(id)}`,
 };
-const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node" };
+const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node", profile: "instance_config" };
 
 /** Contract 2.4: id, label, the kind's word and where it is read. */
 export const entityView = (entity: Entity | null) =>

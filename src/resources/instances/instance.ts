@@ -4,13 +4,7 @@ import type { Row } from "../../store/store.js";
 import { addressesOf } from "../addresses/address.js";
 import { type Cloud, type CloudStore, observed, type Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
-import type { DeployedScript } from "../scripts/deploy.js";
-
-/** A verb that the machines loop has yet to make true. Its event moves with it; it survives a crash, so nothing is lost. */
-export interface Job {
-  verb: "create" | "boot" | "reboot" | "shutdown" | "delete" | "watchdog";
-  eventId: number;
-}
+import { type Job, statusWords } from "./job.js";
 
 /** What is wanted of an instance. */
 export interface InstanceRow extends Row {
@@ -27,17 +21,21 @@ export interface InstanceRow extends Row {
   /** Grows with every wanted boot or reboot. */
   boots: number;
   job: Job | null;
-  /** Root's password as a crypt(3) string; the password itself is never kept. */
-  rootPassHash: string | null;
-  authorizedKeys: string[];
-  script: DeployedScript | null;
-  /** True once the deploy script's end was told by an event. */
-  scriptReported: boolean;
+  /** The disk that is the machine's file system, and the config profile it was last booted with. */
+  diskId: number | null;
+  profileId: number | null;
+  /** Booted to be repaired: nothing of it starts by itself but the door (contract 9.4, rescue). */
+  rescue: boolean;
+  /** `metadata.user_data`, base64. */
+  userData: string | null;
   watchdogEnabled: boolean;
   backupsEnabled: boolean;
   backupsSchedule: { day: string | null; window: string | null };
   alerts: Alerts;
   hostUuid: string;
+  /** Recorded. */
+  diskEncryption: "enabled" | "disabled";
+  maintenancePolicy: string | null;
 }
 
 export interface Alerts {
@@ -60,17 +58,8 @@ export interface ObservedInstance {
 
 /** Contract 9.3, from what is wanted and what is. */
 export const instanceStatus = (row: InstanceRow, seen: ObservedInstance | undefined): string => {
-  if (row.job) {
-    const words = {
-      create: "provisioning",
-      boot: "booting",
-      reboot: "rebooting",
-      shutdown: "shutting_down",
-      delete: "deleting",
-      watchdog: "booting",
-    };
-    return words[row.job.verb];
-  }
+  const word = row.job && statusWords[row.job.verb];
+  if (word) return word;
   if (seen?.running !== true) return "offline";
   return row.power === "on" ? "running" : "shutting_down";
 };
@@ -114,14 +103,14 @@ export const instanceView = (cloud: Pick<Cloud, "store" | "catalogue">, row: Ins
     backups: { enabled: row.backupsEnabled, available: false, schedule: row.backupsSchedule, lastSuccessful: null },
     watchdogEnabled: row.watchdogEnabled,
     hostUuid: row.hostUuid,
-    hasUserData: false,
+    hasUserData: row.userData !== null,
     siteType: "core",
     placementGroup: null,
-    diskEncryption: "disabled",
+    diskEncryption: row.diskEncryption,
     lkeClusterId: null,
     capabilities: [],
     interfaceGeneration: "legacy_config",
-    maintenancePolicy: null,
+    maintenancePolicy: row.maintenancePolicy,
     locks: [],
   };
 };

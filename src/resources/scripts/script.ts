@@ -3,8 +3,8 @@ import { indexBy } from "../../kernel/index-by.js";
 import { type ScriptField, scriptFieldsOf } from "../../kernel/script-fields.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { DiskRow } from "../disks/disk.js";
 import type { Entity } from "../events/event.js";
-import type { InstanceRow } from "../instances/instance.js";
 
 /** A script of the account. Its questions are read from the text whenever somebody asks (one home). */
 export interface ScriptRow extends Row {
@@ -56,7 +56,7 @@ export const anyScript = (reader: Reader, cloud: Pick<Cloud, "catalogue">, id: n
   return row && ownScript(row);
 };
 
-const scriptOf = (row: InstanceRow): number | undefined => row.script?.id;
+const scriptOf = (row: DiskRow): number | undefined => row.script?.id;
 const ofScript = (row: DeploymentRow): number => row.scriptId;
 
 export const deploymentsTotal = (reader: Reader, id: number): number => indexBy(reader.list("deployment"), ofScript).get(id)?.[0]?.total ?? 0;
@@ -79,7 +79,7 @@ export const scriptView = (reader: Reader, script: Script, isMine: boolean) => (
   description: script.description,
   images: script.images,
   deploymentsTotal: deploymentsTotal(reader, script.id),
-  deploymentsActive: indexBy(reader.list("instance"), scriptOf).get(script.id)?.length ?? 0,
+  deploymentsActive: indexBy(reader.list("disk"), scriptOf).get(script.id)?.length ?? 0,
   isPublic: script.isPublic,
   created: script.created,
   updated: script.updated,

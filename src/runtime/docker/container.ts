@@ -8,6 +8,10 @@ import { containerName, hostName, labels, networkName, type Owner, ownerLabels }
 export interface SeenContainer {
   id: string;
   instance: number;
+  /** The engine's name for it. */
+  name: string;
+  /** The image it was made from. */
+  image: string;
   /** `created` (never started), `running`, `paused`, `exited`, `removing`, `dead` … */
   state: string;
   fingerprint: string;
@@ -56,11 +60,13 @@ export const seenContainer = (info: Docker.ContainerInfo): SeenContainer | undef
   return {
     id: info.Id,
     instance,
+    name: (info.Names[0] ?? "").replace(/^\//, ""),
+    image: info.Image,
     state: info.State,
     fingerprint: info.Labels[labels.fingerprint] ?? "",
     bootsAtCreation: Number(info.Labels[labels.boots] ?? 0),
-    hasScript: info.Labels[labels.script] !== undefined,
-    substituted: info.Labels[labels.substituted],
+    hasScript: (info.Labels[labels.script] ?? "") !== "",
+    substituted: info.Labels[labels.substituted] || undefined,
     isGuest: info.Labels[labels.guest] !== undefined,
     // IPAMConfig is what was asked for and stays while the machine is stopped; IPAddress is only there while it runs.
     addresses: new Map(
@@ -105,6 +111,12 @@ export const extraAddresses = (spec: MachineSpec, publicPool: string): Array<{ b
     first === undefined ? [] : others.map((address) => ({ beside: first, address, prefix: parseCidr(cidr)?.prefix ?? 32 })),
   );
 
+/** What the type of a machine limits, as the engine takes it at creation and for a machine that is there already. */
+export const limitsOf = (spec: Pick<MachineSpec, "memoryMib" | "vcpus">, engineCpus: number) => {
+  const memory = Math.max(leastMemoryMib, spec.memoryMib) * 2 ** 20;
+  return { Memory: memory, MemorySwap: memory, NanoCpus: Math.min(spec.vcpus, engineCpus) * 1e9 };
+};
+
 /** Pure: everything the engine is asked for. No secret is in here, for all of it shows in `docker inspect`. */
 export const createRequest = (
   owner: Owner,
@@ -113,10 +125,10 @@ export const createRequest = (
   on: Attachment,
   engineCpus: number,
 ): Docker.ContainerCreateOptions => {
-  const memory = Math.max(leastMemoryMib, spec.memoryMib) * 2 ** 20;
   return {
     name: containerName(owner.owner, spec.instance),
     Image: image.tag,
+    Env: [`BACKLOT_FILE_SYSTEM=${spec.fingerprint}`],
     Hostname: hostName(spec.label, spec.instance),
     // For the hand-over at the first start (guest-files.ts); closed after it.
     OpenStdin: image.isGuest,
@@ -127,14 +139,13 @@ export const createRequest = (
       [labels.instance]: String(spec.instance),
       [labels.fingerprint]: spec.fingerprint,
       [labels.boots]: String(spec.boots),
-      ...(spec.script ? { [labels.script]: String(spec.script.id) } : {}),
-      ...(image.substituted === undefined ? {} : { [labels.substituted]: image.substituted }),
+      // Said even when empty: an image that was made from a machine has that machine's labels.
+      [labels.script]: spec.script ? String(spec.script.id) : "",
+      [labels.substituted]: image.substituted ?? "",
     },
     HostConfig: {
       NetworkMode: on.name,
-      Memory: memory,
-      MemorySwap: memory,
-      NanoCpus: Math.min(spec.vcpus, engineCpus) * 1e9,
+      ...limitsOf(spec, engineCpus),
       PidsLimit: pidsLimit,
       CapDrop: ["ALL"],
       CapAdd: serverCapabilities,

@@ -12,6 +12,7 @@ import {
   attachments,
   createRequest,
   extraAddresses,
+  limitsOf,
   machineOf,
   powerStep,
   type SeenContainer,
@@ -21,10 +22,11 @@ import {
 import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
-import { environmentFiles, firstFiles, type GuestState, guestState, handOver, putFiles, startFiles } from "./guest-files.js";
+import { fileSystems } from "./file-systems.js";
+import { environmentFiles, firstFiles, type GuestState, guestState, handOver, putFiles, rootPassFiles, startFiles } from "./guest-files.js";
 import { defaultImageMap, guestImages } from "./guest-image.js";
 import type { ImageMap } from "./images.js";
-import { containerName, labels } from "./labels.js";
+import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
 import { turns } from "./turns.js";
@@ -64,6 +66,30 @@ const releaseMs = 10_000;
 const isSpent = ({ state }: SeenContainer, { boots }: GuestState, { running }: MachineSpec): boolean =>
   state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
 
+const isLive = (state: string): boolean => state === "running" || state === "paused" || state === "restarting";
+
+/** One machine an instance: the one that runs, else the one that has the instance's name, for the others are put aside. */
+const oneEach = (containers: readonly SeenContainer[]): SeenContainer[] => {
+  const rank = ({ state, name }: SeenContainer): number => (isLive(state) ? 2 : 0) + (/^backlot-[^-]*-\d+$/.test(name) ? 1 : 0);
+  const best = new Map<number, SeenContainer>();
+  for (const one of containers) {
+    const other = best.get(one.instance);
+    if (!other || rank(one) > rank(other)) best.set(one.instance, one);
+  }
+  return [...best.values()];
+};
+
+/** Stops waiting when the signal says so; what was begun (the making of an image) goes on, for whoever asks next. */
+const givenUp = <T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> => {
+  if (!signal) return work;
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => reject(signal.reason);
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
+  });
+};
+
 /** How many containers are asked for their state at once. */
 const askedAtOnce = 8;
 
@@ -89,8 +115,14 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const guests = settledGuests();
   const closers = new Closers();
 
-  const seen = async (instance?: number): Promise<SeenContainer[]> => {
-    const label = [`${labels.owner}=${owner}`, instance === undefined ? labels.instance : `${labels.instance}=${instance}`];
+  const copies = fileSystems(docker, owner);
+
+  const seen = async (instance?: number, fingerprint?: string): Promise<SeenContainer[]> => {
+    const label = [
+      `${labels.owner}=${owner}`,
+      instance === undefined ? labels.instance : `${labels.instance}=${instance}`,
+      ...(fingerprint === undefined ? [] : [`${labels.fingerprint}=${fingerprint}`]),
+    ];
     const rows = await asking("list containers", () => docker.listContainers({ all: true, filters: { label } }));
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
@@ -142,12 +174,13 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return steps.length > 0;
   };
 
-  const create = async (spec: MachineSpec, slug: string): Promise<SeenContainer> => {
+  const create = async (spec: MachineSpec, slug: string, signal: AbortSignal | undefined): Promise<SeenContainer> => {
     const wanted = attachments(owner, spec, publicPool);
     const [on] = wanted;
     if (!on) throw new Error("a machine is always on a network");
     // The image first: when it cannot be had, no network may be left behind or still be in the making.
-    const image = await images.ensure(slug);
+    const copy = await copies.tagOf(spec.fingerprint);
+    const image = copy === undefined ? await givenUp(images.ensure(slug), signal) : await images.existing(copy);
     const ensureNetworks = async () => {
       for (const one of wanted) await networks.ensure(one.key, one.subnet);
     };
@@ -161,13 +194,15 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       if (statusOf(error) !== 404) throw error;
       // The image or a network went while we were not looking.
       images.forget(image.tag);
-      const { tag } = await images.ensure(slug);
+      const { tag } = copy === undefined ? await images.ensure(slug) : { tag: copy };
       await ensureNetworks();
       return docker.createContainer({ ...request, Image: tag });
     });
     const container: SeenContainer = {
       id: made.id,
       instance: spec.instance,
+      name: containerName(owner, spec.instance),
+      image: image.tag,
       state: "created",
       fingerprint: spec.fingerprint,
       bootsAtCreation: spec.boots,
@@ -226,10 +261,37 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     await applyExtraAddresses(docker, options, tools, container.id, guest.extraAddresses, extras, engines);
   };
 
+  /** The instance's other machines: those to be kept are stopped and give up the name, the rest goes. */
+  const setAside = async (all: readonly SeenContainer[], spec: MachineSpec): Promise<void> => {
+    for (const other of all.filter((one) => one.fingerprint !== spec.fingerprint)) {
+      if (!spec.kept?.includes(other.fingerprint)) {
+        await removeContainer(other);
+        continue;
+      }
+      if (other.state === "paused") await handle(other).unpause();
+      if (isLive(other.state)) await tolerating([304, 404], () => handle(other).stop({ t: stopGraceSeconds }));
+      const name = parkedName(owner, other.instance, other.fingerprint);
+      if (other.name !== name) await handle(other).rename({ name });
+    }
+  };
+
+  /** The name and the limits of the machine that is there: a type that changed needs no new one. */
+  const tailor = async (container: SeenContainer, spec: MachineSpec): Promise<void> => {
+    const box = handle(container);
+    const name = containerName(owner, spec.instance);
+    if (container.name !== name) await box.rename({ name });
+    const { HostConfig } = await box.inspect();
+    const limits = limitsOf(spec, engineCpus);
+    if (HostConfig.Memory === limits.Memory && HostConfig.NanoCpus === limits.NanoCpus) return;
+    await asking(`give instance ${spec.instance} ${spec.memoryMib} MB and ${spec.vcpus} CPUs`, () => box.update(limits));
+  };
+
   const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
-    let [container] = await seen(spec.instance);
+    const all = await seen(spec.instance);
+    let container = all.find((one) => one.fingerprint === spec.fingerprint);
+    await setAside(all, spec);
     let guest = container && container.state !== "created" ? await guestState(handle(container)) : freshGuest;
-    if (container && (spec.image === null || container.fingerprint !== spec.fingerprint || isSpent(container, guest, spec))) {
+    if (container && (spec.image === null || isSpent(container, guest, spec))) {
       await removeContainer(container);
       container = undefined;
       guest = freshGuest;
@@ -238,8 +300,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     signal?.throwIfAborted();
     let moved = false;
     if (!container) {
-      container = await create(spec, spec.image);
+      container = await create(spec, spec.image, signal);
     } else {
+      await tailor(container, spec);
       moved = await attach(container, spec);
       if (moved && container.state === "running") await putFiles(handle(container), environmentFiles(spec));
     }
@@ -254,9 +317,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
     capabilities: () => dockerCapabilities,
 
-    list: async () => {
-      const containers = await seen();
-      guests.keepOnly(containers.map(({ id }) => id));
+    list: async (instance) => {
+      const containers = oneEach(await seen(instance));
+      if (instance === undefined) guests.keepOnly(containers.map(({ id }) => id));
       const machines: Machine[] = [];
       for (let at = 0; at < containers.length; at += askedAtOnce) {
         const some = containers.slice(at, at + askedAtOnce);
@@ -283,13 +346,36 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
         await networks.removeIdle();
       }),
 
+    copy: async (from, to) => {
+      if ((await copies.tagOf(to)) !== undefined) return true;
+      const [source] = await seen(undefined, from);
+      const isBooted = source && source.state !== "created" && (await guestState(handle(source))).boots !== undefined;
+      if (source && isBooted) await inTurn(source.instance, () => copies.capture(handle(source), to));
+      else {
+        const tag = await copies.tagOf(from);
+        if (tag === undefined) return false;
+        await copies.alias(tag, to);
+      }
+      return true;
+    },
+    discard: async (fileSystem) => {
+      for (const container of await seen(undefined, fileSystem)) await inTurn(container.instance, () => removeContainer(container));
+      await copies.remove(fileSystem);
+    },
+    prepared: () => copies.names(),
+    setRootPassword: async (fileSystem, hash) => {
+      // One that was never started is given it at its first start.
+      for (const container of await seen(undefined, fileSystem))
+        if (container.state !== "created") await asking("set a password", () => putFiles(handle(container), rootPassFiles(hash)));
+    },
+
     kill: async (instance) => {
       for (const container of await seen(instance))
         await asking("kill a container", () => tolerating([404, 409], () => handle(container).kill({ signal: "SIGKILL" })));
     },
 
     log: async (instance) => {
-      const [container] = await seen(instance);
+      const [container] = oneEach(await seen(instance));
       return container ? asking("show a container's log", () => bootLog(handle(container))) : "";
     },
 

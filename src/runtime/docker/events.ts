@@ -72,7 +72,7 @@ export const watchEngine = ({ docker, owner, hint, onProblem }: Watched): Dispos
     for (const info of await docker.listContainers({ all: true, filters: { label: [`${labels.owner}=${owner}`, labels.instance] } })) {
       const instance = Number(info.Labels[labels.instance]);
       hint(instance);
-      if (info.State === "running" && info.Labels[labels.script] !== undefined) follow(info.Id, instance);
+      if (info.State === "running" && info.Labels[labels.script]) follow(info.Id, instance);
     }
   };
 
@@ -86,7 +86,7 @@ export const watchEngine = ({ docker, owner, hint, onProblem }: Watched): Dispos
       const instance = Number(attributes[labels.instance]);
       if (closing.signal.aborted) return;
       hint(instance);
-      if (event.Action === "start" && attributes[labels.script] !== undefined && event.Actor?.ID) follow(event.Actor.ID, instance);
+      if (event.Action === "start" && attributes[labels.script] && event.Actor?.ID) follow(event.Actor.ID, instance);
     }
   };
 

@@ -10,7 +10,7 @@ const keptFolder = "/var/lib/backlot";
 
 interface GuestFile {
   path: string;
-  text: string;
+  text: string | Buffer;
   mode: number;
 }
 
@@ -34,6 +34,8 @@ const assignments = (variables: Readonly<Record<string, string>>): string =>
     .join("");
 
 /** The environment that services and deploy scripts share on every runtime. */
+const userDataFile = "etc/backlot/user-data";
+
 const machineEnvironment = (spec: MachineSpec): string =>
   assignments({
     BACKLOT_INSTANCE: String(spec.instance),
@@ -41,6 +43,8 @@ const machineEnvironment = (spec: MachineSpec): string =>
     BACKLOT_PUBLIC_ADDRESS: spec.publicAddresses.join(" "),
     BACKLOT_PRIVATE_ADDRESS: spec.privateAddresses.join(" "),
     BACKLOT_BIND_ADDRESSES: "0.0.0.0",
+    BACKLOT_MINIMAL: spec.minimal ? "1" : "",
+    BACKLOT_USER_DATA: spec.userData ? `/${userDataFile}` : "",
   });
 
 /** Put by itself when addresses change under a running machine; its services read it at their next start. */
@@ -48,16 +52,22 @@ export const environmentFiles = (spec: MachineSpec): GuestFile[] => [
   { path: "etc/backlot/machine.env", text: machineEnvironment(spec), mode: 0o644 },
 ];
 
+const userDataFiles = (spec: MachineSpec): GuestFile[] =>
+  spec.userData ? [{ path: userDataFile, text: Buffer.from(spec.userData, "base64"), mode: 0o600 }] : [];
+
+/** Taken, and removed, at the next start. */
+export const rootPassFiles = (hash: string): GuestFile[] => [{ path: "etc/backlot/root-pass", text: `root:${hash}\n`, mode: 0o600 }];
+
 /** What changes from start to start. Put while the machine is stopped: a crash after it costs no boot that was asked for. */
 export const startFiles = (spec: MachineSpec): GuestFile[] => [
   ...environmentFiles(spec),
+  ...userDataFiles(spec),
   { path: "var/lib/backlot/boots", text: `${spec.boots}\n`, mode: 0o644 },
 ];
 
 /** What a new machine reads at its first start. Secrets travel here and nowhere else: `docker inspect` shows no file. */
 export const firstFiles = (spec: MachineSpec): GuestFile[] => {
-  const files = environmentFiles(spec);
-  if (spec.rootPassHash !== null) files.push({ path: "etc/backlot/root-pass", text: `root:${spec.rootPassHash}\n`, mode: 0o600 });
+  const files = [...environmentFiles(spec), ...userDataFiles(spec), ...(spec.rootPassHash === null ? [] : rootPassFiles(spec.rootPassHash))];
   if (spec.authorizedKeys.length > 0)
     files.push({ path: "root/.ssh/authorized_keys", text: spec.authorizedKeys.map((key) => `${key}\n`).join(""), mode: 0o600 });
   if (spec.script) {

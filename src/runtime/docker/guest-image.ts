@@ -38,6 +38,8 @@ export interface GuestImages {
    * settings name (`--image`), or the key of a copy.
    */
   ensure(slug: string): Promise<BootImage>;
+  /** A tag that is there, such as a copy of a disk. */
+  existing(tag: string): Promise<BootImage>;
   /** The engine said that a tag is gone: look again next time. */
   forget(tag: string): void;
 }
@@ -204,11 +206,16 @@ export const guestImages = (connection: EngineConnection | undefined, options: G
     });
   };
 
+  /** What was made from a guest of ours is a guest, by whomever. */
+  const existing = async (tag: string): Promise<BootImage> => {
+    const found = await inspected(docker, tag);
+    return { tag, isGuest: found?.Config.Labels?.[labels.guest] !== undefined };
+  };
+
   /** Of a copy there is no second: nothing else is booted in its place. */
   const copyOf = async (key: string): Promise<BootImage> => {
     const tag = captureTag(options.owner, key);
-    const found = await inspected(docker, tag);
-    if (found) return { tag, isGuest: found.Config.Labels?.[labels.guest] !== undefined };
+    if (await has(docker, tag)) return existing(tag);
     throw new Fault("unavailable", [
       { reason: `The image ${key} is not on the engine any more, so nothing can be made from it. Choose another image.` },
     ]);
@@ -228,8 +235,7 @@ export const guestImages = (connection: EngineConnection | undefined, options: G
         );
       });
     }
-    // One that somebody built upon a guest of ours is a guest.
-    return { tag: reference, isGuest: (await inspected(docker, reference))?.Config.Labels?.[labels.guest] !== undefined };
+    return existing(reference);
   };
 
   const publicImage = async (slug: string): Promise<BootImage> => {
@@ -249,6 +255,7 @@ export const guestImages = (connection: EngineConnection | undefined, options: G
         return { ...(await publicImage(options.imageFallback)), substituted: options.imageFallback };
       }
     },
+    existing,
     forget: (tag) => {
       known.delete(tag);
     },

@@ -9,9 +9,9 @@ export const labels = {
   fingerprint: "io.backlot.fingerprint",
   /** `boots` at creation; later ones are kept in the guest (guest-files.ts). */
   boots: "io.backlot.boots",
-  /** Id of the deploy script, on machines that have one. */
+  /** Id of the deploy script; empty on machines that have none. */
   script: "io.backlot.script",
-  /** The slug that was booted instead of the asked one (`--image-fallback`). */
+  /** The slug that was booted instead of the asked one (`--image-fallback`), or empty. */
   substituted: "io.backlot.substituted-image",
   /** Region id, or `public`; on networks only. */
   network: "io.backlot.network",
@@ -38,6 +38,10 @@ export const nameSafe = (text: string): string =>
 export const networkName = (owner: string, network: string): string => `backlot-${nameSafe(owner).slice(0, 8)}-${nameSafe(network)}`;
 
 export const containerName = (owner: string, instance: number): string => `backlot-${nameSafe(owner).slice(0, 8)}-${instance}`;
+
+/** A machine that is put aside while its instance runs from another disk. */
+export const parkedName = (owner: string, instance: number, fingerprint: string): string =>
+  `${containerName(owner, instance)}-${nameSafe(fingerprint).slice(0, 12)}`;
 
 /** The label of the instance where it can be a host name, else a name made from the id. */
 export const hostName = (label: string, instance: number): string => nameSafe(label) || `instance-${instance}`;

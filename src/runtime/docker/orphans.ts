@@ -9,8 +9,8 @@ export interface OwnedThings {
   stateFolder: string;
   containers: Array<{ id: string; name: string; running: boolean }>;
   networks: Array<{ id: string; name: string }>;
-  /** Copies of machines' file systems; guest images belong to no one Backlot. */
-  images: Array<{ id: string; name: string }>;
+  /** Copies of disks, and images made from them, by their tag. Guest images belong to no one Backlot. */
+  images: string[];
 }
 
 /** What every Backlot has on this engine, by owner; whether an owner still lives is the caller's to tell. */
@@ -36,11 +36,11 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
   for (const row of containers)
     of(row.Labels).containers.push({ id: row.Id, name: (row.Names[0] ?? "").replace(/^\//, ""), running: row.State === "running" });
   for (const row of networks) of(row.Labels ?? {}).networks.push({ id: row.Id, name: row.Name });
-  for (const row of images) of(row.Labels ?? {}).images.push({ id: row.Id, name: row.RepoTags?.[0] ?? row.Id });
+  for (const row of images) of(row.Labels ?? {}).images.push(...(row.RepoTags ?? []));
   return [...owners.values()];
 };
 
-/** Removes containers with their volumes, then networks and copies of file systems. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
+/** Removes containers with their volumes, then copies of their disks, and networks. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
 export const removeOwned = async (things: OwnedThings, connection?: EngineConnection): Promise<void> => {
   const docker = connectEngine(connection);
   await asking(`remove what the Backlot ${things.owner} left`, async () => {
@@ -48,7 +48,7 @@ export const removeOwned = async (things: OwnedThings, connection?: EngineConnec
       await tolerating([404, 409], () => docker.getContainer(id).remove({ force: true, v: true }));
       await tolerating([404], () => docker.getContainer(id).wait({ condition: "removed" }));
     }
+    for (const tag of things.images) await tolerating([404], () => docker.getImage(tag).remove());
     for (const { id } of things.networks) await tolerating([404], () => docker.getNetwork(id).remove());
-    for (const { id } of things.images) await tolerating([404], () => docker.getImage(id).remove({ force: true }));
   });
 };

@@ -1,7 +1,7 @@
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { MachineSpec } from "../driver.js";
-import { supervisorText } from "./supervisor.js";
+import { supervisorText, userDataFile } from "./supervisor.js";
 
 /**
  * What a machine keeps while it does not run: `STATE/machines/INSTANCE/`, its disk. It holds `machine.json` (written last and whole:
@@ -15,6 +15,8 @@ export interface Disk {
   /** The boots it was last started with; 0: never. */
   boots: number;
   script: { started: boolean; exitCode: number | undefined } | undefined;
+  /** Made as a copy of another: there was something on it before its first boot. */
+  copied: boolean;
 }
 
 export const diskFolder = (stateFolder: string, instance: number): string => join(stateFolder, "machines", String(instance));
@@ -36,14 +38,21 @@ interface Record {
   fingerprint: string;
   boots: number;
   script: boolean;
+  copied?: boolean;
 }
 
 const recordIn = async (folder: string): Promise<Record | undefined> => {
   const text = await readFile(join(folder, "machine.json"), "utf8").catch(absent);
   if (text === undefined) return undefined;
   try {
-    const { owner, fingerprint, boots, script } = JSON.parse(text) as Partial<Record>;
-    return { owner: String(owner ?? ""), fingerprint: String(fingerprint ?? ""), boots: Number(boots ?? 0), script: script === true };
+    const { owner, fingerprint, boots, script, copied } = JSON.parse(text) as Partial<Record>;
+    return {
+      owner: String(owner ?? ""),
+      fingerprint: String(fingerprint ?? ""),
+      boots: Number(boots ?? 0),
+      script: script === true,
+      copied: copied === true,
+    };
   } catch {
     return undefined; // damaged: as good as cut off, the machine is made anew
   }
@@ -53,8 +62,8 @@ const recordIn = async (folder: string): Promise<Record | undefined> => {
 export const readDisk = async (folder: string): Promise<Disk | undefined> => {
   if (!(await exists(folder))) return undefined;
   const record = await recordIn(folder);
-  if (!record) return { owner: "", fingerprint: "", boots: 0, script: undefined };
-  return { ...record, script: record.script ? await readScript(folder) : undefined };
+  if (!record) return { owner: "", fingerprint: "", boots: 0, script: undefined, copied: false };
+  return { ...record, copied: record.copied === true, script: record.script ? await readScript(folder) : undefined };
 };
 
 const readScript = async (folder: string): Promise<Disk["script"]> => {
@@ -78,7 +87,17 @@ export const createDisk = async (
   await mkdir(join(folder, "services"), { recursive: true, mode: 0o700 });
   await mkdir(join(folder, "root"), { mode: 0o700 });
   await fill?.(folder);
-  await writeFile(join(folder, "supervisor"), supervisorText, { mode: 0o600 });
+  await deploy(folder, spec, refusal);
+  await writeRecord(folder, { owner, fingerprint: spec.fingerprint, boots: 0, script: spec.script !== null });
+};
+
+/** Deploys on a copy that was never booted. */
+export const adoptCopy = async (folder: string, owner: string, spec: MachineSpec, refusal: string | undefined): Promise<void> => {
+  await deploy(folder, spec, refusal);
+  await writeRecord(folder, { owner, fingerprint: spec.fingerprint, boots: 0, script: spec.script !== null, copied: true });
+};
+
+const deploy = async (folder: string, spec: MachineSpec, refusal: string | undefined): Promise<void> => {
   if (refusal !== undefined) {
     await writeFile(join(folder, "boot.log"), `backlot: ${refusal}\n`, { mode: 0o600 });
     await writeFile(join(folder, "script.exit"), "126\n", { mode: 0o600 });
@@ -86,14 +105,29 @@ export const createDisk = async (
     await writeFile(join(folder, "script"), spec.script.text.replaceAll("\r\n", "\n"), { mode: 0o700 });
     await chmod(join(folder, "script"), 0o700); // whatever the umask is
   }
-  await writeRecord(folder, { owner, fingerprint: spec.fingerprint, boots: 0, script: spec.script !== null });
 };
 
 const writeRecord = (folder: string, record: Record): Promise<void> => writeWhole(join(folder, "machine.json"), `${JSON.stringify(record)}\n`);
 
-export const writeBoots = async (folder: string, boots: number): Promise<void> => {
+/** What a start needs beside the machine's own files. The supervisor is this Backlot's, whichever made the disk. */
+export const writeStart = async (folder: string, spec: MachineSpec): Promise<void> => {
+  await writeFile(join(folder, "supervisor"), supervisorText, { mode: 0o600 });
+  const userData = userDataFile(folder);
+  if (spec.userData) await writeFile(userData, Buffer.from(spec.userData, "base64"), { mode: 0o600 });
+  else await rm(userData, { force: true });
+  await writeBoots(folder, spec.boots);
+};
+
+const writeBoots = async (folder: string, boots: number): Promise<void> => {
   const record = await recordIn(folder);
   if (record && record.boots !== boots) await writeRecord(folder, { ...record, boots });
+};
+
+/** A copy has a name of its own, and was never booted: what was deployed on the machine it comes from does not count. */
+export const markCopy = async (folder: string, fingerprint: string): Promise<void> => {
+  for (const name of ["script", "script.started", "script.exit", "boot.log", "boot.log.1"]) await rm(join(folder, name), { force: true });
+  const record = await recordIn(folder);
+  if (record) await writeRecord(folder, { ...record, fingerprint, boots: 0, script: false, copied: true });
 };
 
 /** A script that was running when its machine was shut down ended by SIGTERM (128 + 15), and is not run again. */

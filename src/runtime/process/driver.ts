@@ -6,10 +6,11 @@ import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
 import { processCapabilities } from "./capabilities.js";
 import { diskCaptures, fillDisk, isCaptureKey } from "./captures.js";
 import { deaths } from "./deaths.js";
-import { closeScript, createDisk, diskFolder, disksIn, readDisk, readLog, removeDisk, rotateLog, writeBoots } from "./disk.js";
+import { adoptCopy, closeScript, createDisk, diskFolder, disksIn, readDisk, readLog, removeDisk, rotateLog, writeStart } from "./disk.js";
 import { haltMachine, processesOf } from "./halt.js";
 import { poolMap, shownOf } from "./loopback.js";
 import { leaderOf, machineView, type Remains, stepsTo } from "./machine.js";
+import { clearPlace, copyToShelf, findFileSystem, removeFromShelf, shelved, takeFromShelf } from "./shelf.js";
 import { startSupervisor } from "./start.js";
 import { machineEnvironment } from "./supervisor.js";
 import { isLeader, isStillThere, type MarkedProcess, markedProcesses } from "./table.js";
@@ -139,7 +140,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
 
   const start = async (spec: MachineSpec, bindAddresses: readonly string[]): Promise<void> => {
     const folder = folderOf(spec.instance);
-    await writeBoots(folder, spec.boots);
+    await writeStart(folder, spec);
     await rotateLog(folder);
     const environment = machineEnvironment(spec, { owner, stateFolder, folder, bindAddresses });
     const child = await startSupervisor(spec.instance, folder, environment).catch(async (error) => {
@@ -155,6 +156,36 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     await closeScript(folderOf(instance));
   };
 
+  /** The file system of the spec in the machine's place: from the shelf, or a new one. */
+  const placeDisk = async (spec: MachineSpec, { disk }: Remains): Promise<void> => {
+    const folder = folderOf(spec.instance);
+    await clearPlace(stateFolder, folder, disk, spec.kept ?? []);
+    const isTaken = await takeFromShelf(stateFolder, spec.fingerprint, folder, (shelf) => adoptCopy(shelf, owner, spec, refusal(spec)));
+    if (isTaken) return;
+    const { image } = spec;
+    const fill = image !== null && isCaptureKey(image) ? (empty: string) => fillDisk(stateFolder, image, empty) : undefined;
+    await createDisk(folder, owner, spec, refusal(spec), fill);
+  };
+
+  const copy = async (from: string, to: string): Promise<boolean> => {
+    const source = await findFileSystem(stateFolder, from);
+    if (!source || (source.disk.boots === 0 && !source.disk.copied)) return false;
+    await copyToShelf(stateFolder, source.folder, to);
+    return true;
+  };
+
+  const discard = async (fileSystem: string): Promise<void> => {
+    const found = await findFileSystem(stateFolder, fileSystem);
+    if (found?.instance !== undefined) await removeMachine(found.instance);
+    await removeFromShelf(stateFolder, fileSystem);
+  };
+
+  const removeMachine = (instance: number): Promise<void> =>
+    inTurn(instance, async () => {
+      await haltMachine(ofInstance(instance), { graceMs: 0 });
+      await removeDisk(folderOf(instance));
+    });
+
   const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
     signal?.throwIfAborted();
     const remains = await look(spec.instance);
@@ -166,11 +197,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     if (steps.halt) await stop(spec.instance);
     signal?.throwIfAborted();
     if (steps.start) await released(spec.instance, bindAddresses, signal);
-    if (steps.create) {
-      const { image } = spec;
-      const fill = image !== null && isCaptureKey(image) ? (disk: string) => fillDisk(stateFolder, image, disk) : undefined;
-      await createDisk(folderOf(spec.instance), owner, spec, refusal(spec), fill);
-    }
+    if (steps.create) await placeDisk(spec, remains);
     signal?.throwIfAborted();
     if (steps.start) await start(spec, bindAddresses);
     const after = await look(spec.instance);
@@ -186,11 +213,11 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     return machine;
   };
 
-  const list = async (): Promise<Machine[]> => {
+  const list = async (only?: number): Promise<Machine[]> => {
     const found = new Map<number, MarkedProcess[]>();
-    for (const instance of await disksIn(stateFolder)) found.set(instance, []);
+    for (const instance of await disksIn(stateFolder)) if (only === undefined || instance === only) found.set(instance, []);
     for (const each of markedProcesses()) {
-      if (each.marker.owner !== owner) continue;
+      if (each.marker.owner !== owner || (only !== undefined && each.marker.instance !== only)) continue;
       const { instance } = each.marker;
       found.set(instance, [...(found.get(instance) ?? []), each]);
     }
@@ -208,11 +235,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     capabilities: () => processCapabilities(allowHostScripts),
     list,
     ensure: (spec, signal) => inTurn(spec.instance, () => ensure(spec, signal)),
-    remove: (instance) =>
-      inTurn(instance, async () => {
-        await haltMachine(ofInstance(instance), { graceMs: 0 });
-        await removeDisk(folderOf(instance));
-      }),
+    remove: removeMachine,
+    copy,
+    discard,
+    prepared: () => shelved(stateFolder),
+    // There is no login here (capabilities.ts).
+    setRootPassword: async () => {},
     kill: (instance) => inTurn(instance, () => haltMachine(ofInstance(instance), { graceMs: 0 })),
     log: (instance) => readLog(folderOf(instance)),
     dial: (address, port) => {

@@ -31,6 +31,10 @@ note_exit() {
 
 boot() {
   say "boot $BACKLOT_BOOTS of instance $BACKLOT_INSTANCE"
+  if [ "$BACKLOT_MINIMAL" = 1 ]; then
+    say "started to be repaired: no deploy script, no services"
+    return
+  fi
   if [ -e script ] && ! [ -e script.exit ]; then
     if [ -e script.started ]; then
       say "the deploy script was cut off by a crash; it is not run again"
@@ -56,6 +60,9 @@ while :; do
     BACKLOT_ROLE=log dd bs=4096 count=1024 <&3 >/dev/null || sleep 1
 done
 `;
+
+/** `metadata.user_data`, decoded. */
+export const userDataFile = (folder: string): string => `${folder}/user-data`;
 
 /** NUL ends a string in an environment; nothing else is forbidden there. */
 const printable = (text: string): string => text.replaceAll("\0", "");
@@ -86,6 +93,8 @@ export const machineEnvironment = (
   BACKLOT_REGION: spec.region,
   BACKLOT_PRIVATE_ADDRESS: spec.privateAddresses[0] ?? "",
   BACKLOT_PUBLIC_ADDRESS: spec.publicAddresses[0] ?? "",
+  BACKLOT_MINIMAL: spec.minimal ? "1" : "",
+  BACKLOT_USER_DATA: spec.userData ? userDataFile(place.folder) : "",
   /** The Node that runs Backlot: the one program a script can count on here. */
   BACKLOT_NODE: process.execPath,
   BACKLOT_ROLE: "supervisor",

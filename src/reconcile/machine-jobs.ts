@@ -1,0 +1,119 @@
+import { reasonOf } from "../kernel/fault.js";
+import { type FreedAddressRow, freedOf, releaseAddresses } from "../resources/addresses/address.js";
+import type { Cloud, Tx } from "../resources/cloud.js";
+import { disksOf } from "../resources/disks/disk.js";
+import { moveEvent } from "../resources/events/event.js";
+import type { InstanceRow } from "../resources/instances/instance.js";
+import type { Job } from "../resources/instances/job.js";
+import { clearLayout } from "../resources/instances/layout.js";
+import { startJob } from "../resources/instances/start-job.js";
+import { profileEntity } from "../resources/profiles/profile.js";
+import type { Machine, RuntimeDriver } from "../runtime/driver.js";
+import { bootRemarks } from "./boot-remarks.js";
+import { diskJob, fillCopies } from "./disk-jobs.js";
+import { machineSpec } from "./machine-spec.js";
+
+/** What the jobs need of the loop that runs them. */
+export interface JobGround {
+  cloud: Cloud;
+  driver: RuntimeDriver;
+  /** What exists of an instance, asked now. */
+  look(id: number): Promise<Machine | undefined>;
+  /** Tells what was seen of an instance. */
+  see(row: InstanceRow, machine: Machine | undefined, problem?: string | null): void;
+  /** The watchdog's own try failed: it waits again. */
+  rewait(id: number): void;
+  /** What a machine surely has no more may be given to others. */
+  letGo(freed: readonly FreedAddressRow[]): Promise<void>;
+}
+
+/** Writes the end of a job, unless the row has moved on meanwhile (deleted, say). */
+const endJob = (cloud: Cloud, row: InstanceRow, job: Job, end: (tx: Tx, row: InstanceRow) => void): Promise<void> =>
+  cloud.store.commit((tx) => {
+    const now = tx.get("instance", row.id);
+    if (now?.job?.eventId === job.eventId) end(tx, now);
+  });
+
+const removeInstance = async ({ cloud, driver, see }: JobGround, row: InstanceRow, job: Job): Promise<void> => {
+  await cloud.store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
+  // Told first, so that balancers stop sending to it before it is gone.
+  see(row, undefined);
+  try {
+    await driver.remove(row.id);
+    for (const disk of disksOf(cloud.store, row.id)) await driver.discard(disk.fingerprint);
+  } catch (error) {
+    // It is tried again; meanwhile its event says why the instance is still there.
+    await cloud.store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started", reasonOf(error)));
+    throw error;
+  }
+  await cloud.store.commit((tx) => {
+    releaseAddresses(tx, row);
+    clearLayout(tx, row.id);
+    tx.remove("instance", row.id);
+    moveEvent(tx, cloud, job.eventId, "finished");
+  });
+};
+
+/** What was deployed is booted as a job with an event of its own (contract 15.3), unless it shall stay off. */
+const endDeployment = ({ cloud }: JobGround, row: InstanceRow, job: Job): Promise<void> =>
+  endJob(cloud, row, job, (tx, now) => {
+    moveEvent(tx, cloud, job.eventId, "finished");
+    if (now.power === "off") return void tx.update("instance", row.id, { job: null });
+    const profile = now.profileId === null ? undefined : tx.get("profile", now.profileId);
+    startJob(tx, cloud, now, { verb: "boot" }, { username: undefined, secondary: profile && profileEntity(profile) });
+  });
+
+/**
+ * A verb that failed is over: the reason is in its event, and a power verb leaves the instance offline; whoever asked decides what next
+ * (contract 9.3). Nobody asked for the watchdog's, so the instance is still wanted on, and the watchdog waits again.
+ */
+const failJob = async ({ cloud, rewait }: JobGround, row: InstanceRow, job: Job, error: unknown): Promise<void> => {
+  if (job.verb === "watchdog") rewait(row.id);
+  await endJob(cloud, row, job, (tx) => {
+    moveEvent(tx, cloud, job.eventId, "failed", reasonOf(error));
+    tx.update("instance", row.id, { job: null, ...(job.verb === "watchdog" ? {} : { power: "off" as const }) });
+  });
+};
+
+/** The machine as the row wants it. */
+const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
+  const { cloud, driver, see, letGo } = ground;
+  if (row.power === "on") await fillCopies(cloud, driver, row.id);
+  const freed = freedOf(cloud.store, row.id);
+  const machine = await driver.ensure(machineSpec(cloud, row), signal);
+  await letGo(freed);
+  // Deleted meanwhile: what is being taken away must not look like something that runs.
+  if (cloud.store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
+  await endJob(cloud, row, job, (tx) => {
+    moveEvent(tx, cloud, job.eventId, "finished", bootRemarks(row.image, machine));
+    tx.update("instance", row.id, { job: null });
+  });
+};
+
+const runWork = async (ground: JobGround, row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
+  switch (job.verb) {
+    case "disk_create":
+    case "disk_delete":
+    case "disk_resize":
+    case "disk_duplicate":
+    case "password_reset":
+      return diskJob(ground, row, job);
+    default:
+      return runPower(ground, row, job, signal);
+  }
+};
+
+/** Does a row's job, and ends it with its event. Throws only when it is to be tried again. */
+export const runJob = async (ground: JobGround, row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
+  const { cloud } = ground;
+  if (job.verb === "delete") return removeInstance(ground, row, job);
+  if (job.verb === "create") return endDeployment(ground, row, job);
+  await cloud.store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
+  try {
+    await runWork(ground, row, job, signal);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    ground.see(row, await ground.look(row.id).catch(() => undefined), reasonOf(error));
+    await failJob(ground, row, job, error);
+  }
+};

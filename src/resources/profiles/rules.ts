@@ -1,0 +1,34 @@
+import type { Problem } from "../../kernel/fault.js";
+import type { CreateBody, UpdateBody } from "../../kernel/field.js";
+import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { InstanceRow } from "../instances/instance.js";
+import { kernelProblems } from "../instances/rules.js";
+import type { profileFields } from "./fields.js";
+import { type Device, defaultRootDevice } from "./profile.js";
+
+export type ProfileCreate = CreateBody<typeof profileFields>;
+export type ProfileUpdate = UpdateBody<typeof profileFields>;
+
+type Reader = Pick<CloudStore | Tx, "get" | "list">;
+
+/** A volume that this instance may name, or what is wrong with it. No volume can be named until there are volumes. */
+const volumeProblem = (_reader: Reader, _row: InstanceRow, _volumeId: number): string | undefined => "No volume has this id.";
+
+const deviceProblem = (reader: Reader, row: InstanceRow, device: Device): string | undefined => {
+  if ("volumeId" in device) return volumeProblem(reader, row, device.volumeId);
+  return reader.get("disk", device.diskId)?.instanceId === row.id ? undefined : "This instance has no disk with this id.";
+};
+
+/** Everything that can be wrong with a config profile, at once (contract 9.5). */
+export const profileProblems = (reader: Reader, cloud: Pick<Cloud, "catalogue">, row: InstanceRow, body: Partial<ProfileUpdate>): Problem[] => {
+  const problems = kernelProblems(cloud, body.kernel);
+  for (const [slot, device] of Object.entries(body.devices ?? {})) {
+    const reason = device && deviceProblem(reader, row, device);
+    if (reason) problems.push({ reason, field: `devices.${slot}` });
+  }
+  return problems;
+};
+
+/** What is no device falls back to the default (contract 9.5). */
+export const rootDeviceOf = (wanted: string | undefined): string | undefined =>
+  wanted === undefined || /^\/dev\/[a-zA-Z0-9/_-]+$/.test(wanted) ? wanted : defaultRootDevice;
