@@ -6,6 +6,9 @@ import { type Logger, pino } from "pino";
 import type { BalancerPlane } from "./balancer/plane.js";
 import { openPlane } from "./balancer/worker-host.js";
 import type { Config } from "./config/settings.js";
+import { type NameServer, openNameServer } from "./dns/server.js";
+import { fetchZone } from "./dns/transfer.js";
+import { upstreamsOf } from "./dns/upstreams.js";
 import { createApp, type Mounted } from "./http/app.js";
 import { backlotRoutes, type Operator } from "./http/backlot-routes.js";
 import { openApiDocument } from "./http/openapi.js";
@@ -20,6 +23,7 @@ import { type Health, openHealth } from "./reconcile/health.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
+import { type Names, openNames } from "./reconcile/names.js";
 import { openSurroundings } from "./reconcile/surroundings.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { billedTime } from "./resources/billing/billed-time.js";
@@ -47,10 +51,14 @@ export interface Hooks {
 export interface Running {
   /** Base of the API, e.g. `http://127.0.0.1:4747`. */
   url: string;
+  /** Where every path speaks the public vendor's spelling; undefined without `linodePort`. */
+  linodeUrl: string | undefined;
   /** A full-rights token, valid now and after restarts. */
   token: string;
   runtime: "docker" | "process";
   pid: number;
+  /** Where names are answered, UDP and TCP; null with `dnsPort: "off"`. */
+  dns: { address: string; port: number } | null;
   /** Folder of the state. */
   state: string;
   /** Stops cleanly; `machines` overrides the setting `onExit`. Waits until all is closed. */
@@ -79,6 +87,7 @@ const openMachinesRoom = async (
   store: CloudStore,
   log: Logger,
   hooks: Hooks,
+  guestResolvers: (gateways: readonly string[]) => Promise<readonly string[]>,
   closers: Closers,
 ): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice; occupied: string[] }> => {
   const stored = storedChoice(store);
@@ -98,6 +107,7 @@ const openMachinesRoom = async (
     imageFallback: config.imageFallback,
     ownImages: config.images,
     allowHostScripts: config.allowHostScripts,
+    guestResolvers,
     onProgress: (line) => {
       hooks.onProgress?.(line);
       log.info(line);
@@ -121,7 +131,45 @@ const stopMachines = async (cloud: Cloud, driver: RuntimeDriver, log: Logger): P
     if (result.status === "rejected") log.error({ err: result.reason }, "a machine could not be stopped");
 };
 
-const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, startedMs: number, state: string, stop: () => void): Operator => ({
+/** How long a whole zone may take to come, in ms. */
+const transferMs = 10_000;
+
+const openNamesRoom = async (
+  config: Config,
+  log: Logger,
+  hooks: Hooks,
+  guestPools: readonly string[],
+  closers: Closers,
+): Promise<NameServer | undefined> => {
+  if (config.dnsPort === "off") return undefined;
+  const server = await openNameServer({
+    host: config.dnsHost,
+    port: config.dnsPort,
+    forward: config.dnsForward,
+    guestPools,
+    upstreams: upstreamsOf(config.dnsUpstream),
+    onProblem: (reason) => {
+      hooks.onProgress?.(reason);
+      log.warn(reason);
+    },
+  }).catch((error: unknown) => {
+    throw cannotStart(
+      `The name server cannot listen on ${config.dnsHost}: ${reasonOf(error)}; choose another address with --dns-host, or start without it: --dns-port off.`,
+      error,
+    );
+  });
+  closers.add(() => server.close());
+  return server;
+};
+
+interface Rooms {
+  driver: RuntimeDriver;
+  health: Health;
+  names: Names | undefined;
+  nameServer: NameServer | undefined;
+}
+
+const operatorOf = (cloud: Cloud, { driver, health, names, nameServer }: Rooms, startedMs: number, state: string, stop: () => void): Operator => ({
   health: () => ({
     status: "ok",
     pid: process.pid,
@@ -129,10 +177,12 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
     runtime: driver.name,
     version,
     state,
+    dns: nameServer ? { address: nameServer.address, port: nameServer.port } : null,
     uptimeS: Math.round((cloud.clock.now() - startedMs) / 1000),
     counts: Object.fromEntries((["balancer", "config", "node", "instance", "address"] as const).map((kind) => [kind, cloud.store.list(kind).length])),
   }),
-  capabilities: () => ({ runtime: driver.name, version, rows: [...driver.capabilities().rows, ...limits] }),
+  capabilities: () => ({ runtime: driver.name, version, rows: [...driver.capabilities().rows, ...limits, ...(names?.capabilities() ?? [noNames])] }),
+  dns: () => (nameServer ? { address: nameServer.address, port: nameServer.port, guests: nameServer.guests(), ...nameServer.counts() } : undefined),
   instance: async (id) => {
     const row = cloud.store.get("instance", id);
     if (!row) return undefined;
@@ -166,6 +216,8 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
   },
   stop,
 });
+
+const noNames = { subject: "names: the name server", real: false, note: "Not there: Backlot was started with --dns-port off." };
 
 /** How long a start waits for the first measurement of every node, so that its listeners do not begin with refusals. */
 const firstHealthMs = 500;
@@ -224,7 +276,18 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const store = metered(opened, billed);
   const server = await openServer(config.host, config.port);
   closers.add(() => server.close());
-  const { driver, choice, occupied } = await openMachinesRoom(config, store, log, hooks, closers);
+  const publicServer = config.linodePort === undefined ? undefined : await openServer(config.host, config.linodePort);
+  closers.add(() => publicServer?.close());
+  // The runtime asks it about its guests only once machines are made, when the names' room is open.
+  let names: Names | undefined;
+  const { driver, choice, occupied } = await openMachinesRoom(
+    config,
+    store,
+    log,
+    hooks,
+    async (gateways) => (await names?.guestResolvers(gateways)) ?? [],
+    closers,
+  );
   let others = occupied;
   const looking = setInterval(() => {
     driver.occupied().then(
@@ -244,6 +307,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     billed,
     notices: openNotices(() => clock.now()),
     controlHash: tokenHash(controlToken),
+    fetchZone: (domain, { host, port }) => fetchZone(domain, { host, port, withinMs: transferMs }),
     settings: {
       privatePool: config.privatePool,
       publicPool: choice.publicPool,
@@ -254,13 +318,25 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   };
   const token = config.token ?? freshToken();
   await admitStartToken(cloud, token);
-  await openBilling(cloud);
   await layOutOldInstances(cloud);
+  await openBilling(cloud);
 
   let machinesAtExit = config.onExit;
   closers.add(async () => {
     if (machinesAtExit === "stop") await stopMachines(cloud, driver, log);
   });
+  const nameServer = await openNamesRoom(config, log, hooks, [config.privatePool, choice.publicPool], closers);
+  if (nameServer) {
+    const opened = openNames({
+      cloud,
+      server: nameServer,
+      driver,
+      upstreams: upstreamsOf(config.dnsUpstream),
+      onFailure: (domain, error) => log.warn({ domain, reason: reasonOf(error) }, "a domain could not be fetched; trying again"),
+    });
+    names = opened;
+    closers.add(() => opened.close());
+  }
   const plane = openPlane({ onProblem });
   closers.add(() => plane.close());
   const health = await openLoops(cloud, driver, plane, log, closers);
@@ -278,7 +354,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
       announceClosed();
     }
   };
-  const operator = operatorOf(cloud, driver, health, startedMs, config.state, () =>
+  const operator = operatorOf(cloud, { driver, health, names, nameServer }, startedMs, config.state, () =>
     setImmediate(() => void close().catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
   );
   /** Made at the first request for it: a start would pay 25 ms, and few ask. */
@@ -299,13 +375,15 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     { routes: [...routes, describe], context: cloud } as never,
     { routes: backlotRoutes, context: operator } as never,
   ];
-  server.serve(createApp(cloud, log, config.host, mounts));
+  const app = createApp(cloud, log, { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit }, mounts);
+  for (const door of [server, publicServer]) door?.serve(app);
   // Once more, on top: the API closes before what it serves.
-  closers.add(() => server.close());
+  closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])));
 
   const path = join(config.state, runningFile);
   await writeFile(path, JSON.stringify({ url: server.url, pid: process.pid, token: controlToken }), { mode: 0o600 });
   closers.add(() => rm(path, { force: true }));
-  log.info({ url: server.url, runtime: driver.name, state: config.state }, "serving");
-  return { url: server.url, token, runtime: driver.name, pid: process.pid, state: config.state, close, closed };
+  const dns = nameServer ? { address: nameServer.address, port: nameServer.port } : null;
+  log.info({ url: server.url, runtime: driver.name, state: config.state, dns }, "serving");
+  return { url: server.url, linodeUrl: publicServer?.url, token, runtime: driver.name, pid: process.pid, dns, state: config.state, close, closed };
 };

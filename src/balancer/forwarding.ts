@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import httpProxy from "http-proxy";
 import { relayAnswer } from "./answer-relay.js";
 import { type Attempt, codeOf, connectReason } from "./attempt.js";
-import { hasBody, isReplayable, type RequestHead, requestHeaders } from "./headers.js";
+import { hasBody, isPlainlyFramed, isReplayable, type RequestHead, requestHeaders } from "./headers.js";
 import { upgradePass } from "./upgrade.js";
 
 /** Options as our passes receive them: http-proxy copies what `web` and `ws` are given. */
@@ -142,6 +142,10 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
   });
   upstream.once("response", (answer) => {
     if (state !== "sent") return answer.destroy();
+    if (!isPlainlyFramed(answer.rawHeaders, answer.httpVersion)) {
+      fail(Object.assign(new Error("unclear framing"), { code: "HPE_UNCLEAR_FRAMING" }));
+      return upstream.destroy();
+    }
     state = "answered";
     deadlines.stop();
     try {

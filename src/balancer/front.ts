@@ -37,6 +37,9 @@ interface FrontOptions {
   counted(): void;
 }
 
+/** A client that has this many requests waiting is not read from. */
+const MAX_PIPELINE = 32;
+
 /** The request as it came, without its wish to upgrade, as bytes (latin1). */
 const withoutUpgrade = (req: http.IncomingMessage): string => {
   let text = `${req.method} ${req.url} HTTP/${req.httpVersion}\r\n`;
@@ -89,8 +92,19 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
   };
 
   const onRequest = (req: http.IncomingMessage, res: http.ServerResponse) => {
-    if (!enter(req, res)) return res.destroy();
-    if (!refused(req, res)) service.request(req, res);
+    const seat = enter(req, res);
+    if (!seat) return res.destroy();
+    const serve = () => {
+      if (!res.destroyed && !refused(req, res)) service.request(req, res);
+    };
+    const before = [...seat.answers].at(-2);
+    if (!before) return serve();
+    // Node hands over a whole pipeline at once; a node is to get one request after the other (RFC 9112 section 9.3.2).
+    before.once("close", () => {
+      if (seat.answers.size <= MAX_PIPELINE / 2 && req.socket.isPaused()) req.socket.resume();
+      serve();
+    });
+    if (seat.answers.size >= MAX_PIPELINE) req.socket.pause();
   };
   server.on("request", onRequest);
   // The node answers `Expect`, not we: the request goes the usual way with the field in it.

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { relayAnswer } from "./answer-relay.js";
 import { type Attempt, codeOf, connectReason } from "./attempt.js";
-import { type RequestHead, upgradeHead } from "./headers.js";
+import { isPlainlyFramed, type RequestHead, upgradeHead } from "./headers.js";
 import { joinStreams } from "./tunnel.js";
 
 /** Node lets go of a connection that asks for an upgrade; this gives it a response again, so that a refusal is framed like any other answer. */
@@ -86,6 +86,10 @@ export const upgradePass =
     });
     upstream.once("response", (answer) => {
       if (settled) return answer.destroy();
+      if (!isPlainlyFramed(answer.rawHeaders, answer.httpVersion)) {
+        fail(Object.assign(new Error("unclear framing"), { code: "HPE_UNCLEAR_FRAMING" }));
+        return upstream.destroy();
+      }
       answered = true;
       clearTimeout(timer);
       try {

@@ -5,6 +5,8 @@ import { type Route, route } from "../kernel/route.js";
 export interface Operator {
   health(): object;
   capabilities(): object;
+  /** Where names are answered; undefined without a name server. */
+  dns(): object | undefined;
   /** Where an instance really is; undefined when there is none. */
   instance(id: number): Promise<object | undefined>;
   dial(address: string, port: number): { host: string; port: number } | undefined;
@@ -50,6 +52,14 @@ export const backlotRoutes: readonly Route<Operator>[] = [
     summary: "What is real here and what is not.",
     answers: "one",
     run: ({ cloud }) => cloud.capabilities(),
+  }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/dns",
+    scope: null,
+    summary: "Where names are answered, and for whom.",
+    answers: "one",
+    run: ({ cloud }) => found(cloud.dns()),
   }),
   route<Operator, undefined>({
     method: "GET",

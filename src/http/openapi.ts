@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type FieldTable, viewSchema } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
 import { snake } from "../kernel/snake.js";
-import { acceptedScope, accessOf } from "./auth.js";
+import { acceptedScope } from "./auth.js";
 
 type Json = Record<string, unknown>;
 
@@ -57,7 +57,7 @@ const operation = (route: Route<never>): Json => {
     ...(parameters.length > 0 || route.answers === "list"
       ? { parameters: [...parameters, ...(route.answers === "list" ? listParameters : [])] }
       : {}),
-    ...(route.scope === null ? { security: [{}, { bearer: [] }] } : { description: `Scope: \`${acceptedScope(route.scope, accessOf(route))}\`.` }),
+    ...(route.scope === null ? { security: [{}, { bearer: [] }] } : { description: `Scope: \`${acceptedScope(route.scope, route.method)}\`.` }),
     ...(route.body ? { requestBody: { content: { "application/json": { schema: wireSchema(route.body.schema, "input") } } } } : {}),
     responses: {
       "200": {

@@ -11,6 +11,7 @@ export const statusOf: Record<FaultKind, number> = {
   "method-not-allowed": 405,
   "too-large": 413,
   "unsupported-type": 415,
+  "too-many": 429,
   unavailable: 503,
   startup: 500,
 };

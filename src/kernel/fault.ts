@@ -19,6 +19,7 @@ export type FaultKind =
   | "method-not-allowed"
   | "unsupported-type"
   | "too-large"
+  | "too-many"
   | "unavailable"
   | "startup";
 

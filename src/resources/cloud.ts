@@ -1,4 +1,5 @@
 import type { Clock } from "../kernel/clock.js";
+import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
@@ -10,11 +11,14 @@ import type { UsageRow } from "./billing/usage.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
 import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { DiskRow } from "./disks/disk.js";
+import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
 import type { ProfileRow } from "./profiles/profile.js";
+import type { RecordRow } from "./records/record.js";
+
 import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
@@ -31,6 +35,8 @@ export interface Kinds {
   address: AddressRow;
   freedAddress: FreedAddressRow;
   slice: SliceRow;
+  domain: DomainRow;
+  record: RecordRow;
   event: EventRow;
   token: TokenRow;
   pool: PoolRow;
@@ -63,6 +69,8 @@ export const kinds: readonly (keyof Kinds)[] = [
   "address",
   "freedAddress",
   "slice",
+  "domain",
+  "record",
   "event",
   "token",
   "pool",
@@ -89,6 +97,7 @@ interface ObservedKinds {
   config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;
+  domain: ObservedDomain;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>
@@ -96,6 +105,14 @@ export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind:
 
 export const observe = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number, seen: ObservedKinds[N] | undefined): void =>
   store.observe(kind, id, seen);
+
+/** A zone as another name server gave it. */
+export interface FetchedZone {
+  soa: Soa;
+  records: readonly ZoneRecord[];
+  /** Types there is no place for here. */
+  skipped: readonly string[];
+}
 
 /** What the functions of the resources work on. Hidden inputs come in here: time, settings, the catalogue. */
 export interface Cloud {
@@ -108,6 +125,8 @@ export interface Cloud {
   notices: Notices;
   /** SHA-256 of this run's control token, which lives in memory and in the 0600 file that `backlot stop` reads. */
   controlHash: string;
+  /** Fetches a whole zone from another name server (AXFR). Throws an Error with a reason for people. */
+  fetchZone(domain: string, place: { host: string; port: number }): Promise<FetchedZone>;
   settings: {
     privatePool: string;
     publicPool: string;

@@ -13,15 +13,23 @@ import { configFields } from "./configs/fields.js";
 import { configRoutes } from "./configs/routes.js";
 import { diskFields } from "./disks/fields.js";
 import { diskRoutes } from "./disks/routes.js";
+import { domainFields } from "./domains/fields.js";
+import { importRoutes } from "./domains/import.js";
+import { domainRoutes } from "./domains/routes.js";
+
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
 import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
+
 import { notificationFields, notificationRoutes } from "./notifications/routes.js";
 import { profileFields } from "./profiles/fields.js";
 import { profileRoutes } from "./profiles/routes.js";
+import { recordFields } from "./records/fields.js";
+import { recordRoutes } from "./records/routes.js";
+
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
@@ -37,6 +45,9 @@ export const routes: readonly Route<Cloud>[] = [
   ...diskRoutes,
   ...profileRoutes,
   ...addressRoutes,
+  ...importRoutes,
+  ...domainRoutes,
+  ...recordRoutes,
   ...eventRoutes,
   ...accountRoutes,
   ...billingRoutes,
@@ -58,6 +69,8 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Disk: diskFields,
   InstanceConfig: profileFields,
   Address: addressFields,
+  Domain: domainFields,
+  Record: recordFields,
   InstanceAddresses: instanceAddressFields,
   Event: eventFields,
   Price: priceFields,

@@ -34,7 +34,6 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
   { subject: "addresses: rdns", real: false, note: "Validated and stored; outside the account's own domains any valid name is taken." },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
-  { subject: "volumes, domains, OAuth, rate limits", real: false, note: "Not served yet: 404." },
   {
     subject: "account: invoices, balance",
     real: true,
@@ -58,11 +57,20 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Run once at first boot with the answers given; a machine keeps the text it was deployed with, and the log is at `/_backlot/instances/ID`.",
   },
   { subject: "instance: private images", real: false, note: "Only the public catalogue." },
-  { subject: "the public vendor's spelling of paths and fields", real: false, note: "Not served yet: 404." },
   {
     subject: "events",
     real: true,
     note: "Written in the same commit as the change. The newest 10,000 are kept, those of the last 90 days are shown; a job under way reads 50 percent.",
+  },
+  {
+    subject: "rate limits",
+    real: true,
+    note: "With --rate-limit, the public API's numbers; windows are divided by --speed. Without it nothing is refused, and the headers say so.",
+  },
+  {
+    subject: "the public Linode spelling",
+    real: true,
+    note: "Under /v4beta, under paths that only it has, and on all of /v4 at the port that --linode-port opens.",
   },
   { subject: "lists: a page beyond the last", real: true, note: "Is empty and says the page asked for." },
 ];

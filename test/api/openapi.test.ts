@@ -75,6 +75,7 @@ describe("what is shown has exactly the members of its field table", () => {
       Disk: await first(`/v4/cloud/instances/${instance.id}/disks`),
       InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
+      InstanceAddresses: await get(`/v4/cloud/instances/${instance.id}/ips`),
       Event: await first("/v4/account/events"),
       Region: await first("/v4/regions"),
       Image: await first("/v4/images"),

@@ -55,6 +55,8 @@ describe("without any source", () => {
       allowHostScripts: false,
       logLevel: "info",
       json: false,
+      linodePort: undefined,
+      rateLimit: false,
     });
   });
 
@@ -97,6 +99,8 @@ describe("precedence", () => {
       allowHostScripts: true,
       logLevel: "silent",
       json: true,
+      linodePort: 0,
+      rateLimit: true,
     };
     const textOf = (value: unknown) =>
       typeof value === "object"
@@ -107,6 +111,7 @@ describe("precedence", () => {
     const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, textOf(value)]));
     const names: Record<string, string> = {
       BACKLOT_PORT: "port",
+      BACKLOT_LINODE_PORT: "linodePort",
       BACKLOT_HOST: "host",
       BACKLOT_STATE: "state",
       BACKLOT_RUNTIME: "runtime",
@@ -117,6 +122,7 @@ describe("precedence", () => {
       BACKLOT_CERTIFICATES: "certificates",
       BACKLOT_IMAGE_FALLBACK: "imageFallback",
       BACKLOT_IMAGES: "images",
+      BACKLOT_RATE_LIMIT: "rateLimit",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
       BACKLOT_LOG_LEVEL: "logLevel",
@@ -262,6 +268,7 @@ describe("configFlags", () => {
   it("describes every flag once, for the command line and the documentation", () => {
     expect(configFlags.map(({ name, value }) => (value ? `${name} ${value}` : name))).toEqual([
       "--port PORT",
+      "--linode-port PORT",
       "--host ADDRESS",
       "--state DIR",
       "--runtime auto|docker|process",
@@ -272,6 +279,7 @@ describe("configFlags", () => {
       "--certificates strict|lenient",
       "--image-fallback SLUG",
       "--image SLUG=REFERENCE",
+      "--rate-limit",
       "--on-exit keep|stop",
       "--allow-host-scripts",
       "--log-level LEVEL",

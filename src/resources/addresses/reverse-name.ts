@@ -1,6 +1,8 @@
 import { Fault, type Problem } from "../../kernel/fault.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
+import { recordsOf } from "../records/record.js";
+import { absoluteName } from "../records/rules.js";
 import { type AddressRow, defaultRdns } from "./address.js";
 
 type Reader = Pick<CloudStore | Tx, "list">;
@@ -14,8 +16,16 @@ interface ForwardNames {
   names: readonly string[];
 }
 
-/** The account's zones as far as they concern one address; without zones, nothing. */
-const forwardNames = (_reader: Reader, _address: string): ForwardNames => ({ domains: [], names: [] });
+/** The account's zones as far as they concern one address. */
+const forwardNames = (reader: Reader, address: string): ForwardNames => {
+  const domains = reader.list("domain");
+  const names = domains.flatMap((domain) =>
+    recordsOf(reader, domain.id)
+      .filter((record) => record.type === "A" && record.target === address)
+      .map((record) => absoluteName(record.name, domain.domain)),
+  );
+  return { domains: domains.filter(({ type }) => type === "master").map(({ domain }) => domain), names };
+};
 
 /**
  * Contract 10.2: a reverse name needs a forward record that points back. Inside the account's own domains that is looked up; of any other

@@ -2,7 +2,20 @@ import { wireTime } from "../../kernel/clock.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, Tx } from "../cloud.js";
 
-type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "tag" | "disk" | "profile";
+type EntityKind =
+  | "instance"
+  | "balancer"
+  | "config"
+  | "node"
+  | "ipaddress"
+  | "image"
+  | "token"
+  | "account"
+  | "script"
+  | "tag"
+  | "domain"
+  | "disk"
+  | "profile";
 
 /** What an event is about. `parentId` is the balancer of a config or the instance of a disk, for the url. */
 export interface Entity {
@@ -84,6 +97,7 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   disk: ({ id, parentId }) => `/v4/cloud/instances/${parentId}/disks/${id}`,
   profile: ({ id, parentId }) => `/v4/cloud/instances/${parentId}/configs/${id}`,
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
+  domain: ({ id }) => `/v4/domains/${id}`,
   tag: ({ id }) => `/v4/tags/${encodeURIComponent(id)}`,
 };
 const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node", profile: "instance_config" };

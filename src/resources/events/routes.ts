@@ -63,8 +63,7 @@ export const eventRoutes = [
   route<Cloud, undefined>({
     method: "POST",
     path: "/v4/account/events/:eventId/seen",
-    scope: "events",
-    isReading: true,
+    scope: "events:read_only",
     summary: "Marks this event and all before it as seen.",
     answers: "empty",
     run: ({ cloud, params }) =>
@@ -76,8 +75,7 @@ export const eventRoutes = [
   route<Cloud, undefined>({
     method: "POST",
     path: "/v4/account/events/:eventId/read",
-    scope: "events",
-    isReading: true,
+    scope: "events:read_only",
     summary: "Marks this event as read.",
     answers: "empty",
     run: ({ cloud, params }) => cloud.store.commit((tx) => void tx.update("event", requireEvent(tx, cloud, params.eventId).id, { read: true })),

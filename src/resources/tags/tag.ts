@@ -2,6 +2,7 @@ import type { Problem } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
 import { balancerView } from "../balancers/balancer.js";
 import type { Cloud, CloudStore, Kinds, Tx } from "../cloud.js";
+import { domainView } from "../domains/domain.js";
 import { instanceView } from "../instances/instance.js";
 
 /** A tag that somebody made by itself; one that things carry needs no row. */
@@ -27,6 +28,7 @@ const tagged = <N extends TaggedKind>(entry: Tagged<N>): Tagged<N> => entry;
 const taggedKinds = [
   tagged({ kind: "instance", member: "instances", view: (cloud, row) => instanceView(cloud, row) }),
   tagged({ kind: "balancer", member: "balancers", view: (_cloud, row) => balancerView(row) }),
+  tagged({ kind: "domain", member: "domains", view: (cloud, row) => domainView(cloud, row) }),
 ] as unknown as readonly Tagged<TaggedKind>[];
 
 export const memberNames: readonly string[] = taggedKinds.map((entry) => entry.member);

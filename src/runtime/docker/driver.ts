@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { contains, parseCidr } from "../../kernel/addresses.js";
+import { contains, gatewayOf, parseCidr } from "../../kernel/addresses.js";
 import { Closers } from "../../kernel/closers.js";
 import { Fault } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
@@ -48,6 +48,8 @@ export interface DockerDriverOptions {
   imageMap?: ImageMap | undefined;
   /** How to reach the engine; the usual places unless given. */
   docker?: EngineConnection | undefined;
+  /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
+  guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
   /** A line of the making of a guest image, for people. */
   onProgress?: ((line: string) => void) | undefined;
   /** Something went wrong that no call could be told of. */
@@ -185,7 +187,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       for (const one of wanted) await networks.ensure(one.key, one.subnet);
     };
     await ensureNetworks();
-    const request = createRequest(options, spec, image, on, engineCpus);
+    const gateways = wanted.flatMap(({ subnet }) => parseCidr(subnet) ?? []).map(gatewayOf);
+    const resolvers = (await options.guestResolvers?.(gateways)) ?? [];
+    const request = createRequest(options, spec, image, on, { cpus: engineCpus, resolvers });
     const made = await docker.createContainer(request).catch(async (error) => {
       if (statusOf(error) === 409) {
         const reason = `The container name ${containerName(owner, spec.instance)} is taken by a container that is not this Backlot's. Remove or rename it.`;
