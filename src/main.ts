@@ -20,6 +20,7 @@ import type { Route } from "./kernel/route.js";
 import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
 import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
+import { openImages } from "./reconcile/images.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
@@ -228,6 +229,8 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
     log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
   const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
   closers.add(() => machines.close());
+  const images = openImages({ cloud, driver, onFailure: failed("image") });
+  closers.add(() => images.close());
   await machines.resync();
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
   closers.add(() => health.close());

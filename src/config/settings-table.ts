@@ -104,7 +104,7 @@ const slugForm = /^[a-z0-9][a-z0-9.-]*\/[a-z0-9][a-z0-9._-]*$/i;
 /** The distribution specification's names, roughly: the engine judges the rest. */
 const referenceForm = /^[a-z0-9][a-zA-Z0-9._:/@-]{0,254}$/;
 /** These are the account's own. */
-const isPublicSlug = (slug: string): boolean => slugForm.test(slug) && slug.length <= 100 && !/^(private|backup)\//i.test(slug);
+const isPublicSlug = (slug: string): boolean => slugForm.test(slug) && slug.length <= 100 && !/^private\//i.test(slug);
 
 const privateBlock = { base: parseIpv4("192.168.0.0") ?? 0, size: 2 ** 16 };
 
@@ -151,7 +151,7 @@ export const settingsTable: SettingsTable = {
   images: pairs(
     "SLUG=REFERENCE",
     "--image",
-    'pairs such as "cloud/mine=registry.example/name:tag", the slug neither private/... nor backup/...',
+    'pairs such as "cloud/mine=registry.example/name:tag", the slug not private/...',
     (slug, reference) => isPublicSlug(slug) && referenceForm.test(reference),
     { description: "a container image of your own to make instances of, by the slug it gets; may be repeated" },
   ),

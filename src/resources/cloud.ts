@@ -13,6 +13,7 @@ import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
+import type { ImageRow } from "./images/image.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
@@ -49,6 +50,7 @@ export interface Kinds {
   transferMonth: TransferMonthRow;
   tag: TagRow;
   script: ScriptRow;
+  image: ImageRow;
   deployment: DeploymentRow;
 }
 
@@ -83,6 +85,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "transferMonth",
   "tag",
   "script",
+  "image",
   "deployment",
 ];
 

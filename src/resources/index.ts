@@ -6,7 +6,7 @@ import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
 import { billingRoutes, billingShapes } from "./billing/routes.js";
-import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
+import { kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
@@ -19,6 +19,8 @@ import { domainRoutes } from "./domains/routes.js";
 
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
+import { imageFields } from "./images/fields.js";
+import { imageRoutes } from "./images/routes.js";
 import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
@@ -38,6 +40,7 @@ import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
 export const routes: readonly Route<Cloud>[] = [
   ...catalogueRoutes,
   ...scriptRoutes,
+  ...imageRoutes,
   ...balancerRoutes,
   ...configRoutes,
   ...nodeRoutes,

@@ -56,7 +56,12 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Run once at first boot with the answers given; a machine keeps the text it was deployed with, and the log is at `/_backlot/instances/ID`.",
   },
-  { subject: "instance: private images", real: false, note: "Only the public catalogue." },
+  {
+    subject: "images: made from an instance's disk",
+    real: true,
+    note: "A real copy of its file system, with its size measured, without host keys, root's password and what was handed over at boot; made while the machine runs, so shut it down for one moment's state.",
+  },
+  { subject: "images: upload, replication to regions", real: false, note: "Refused with the reason." },
   {
     subject: "events",
     real: true,

@@ -46,23 +46,20 @@ export interface RuntimeDriver extends Disposable {
 }
 
 /**
- * Copies of file systems, by key: `private/7` or `backup/9`. A key is used for one copy only, and `MachineSpec.image` may name it. A copy
- * holds no marks of the machine's boots; a machine made from it boots for the first time.
+ * Copies of file systems that other machines can be made from, by key: `private/7`. A key is used for one copy only, and `MachineSpec.image`
+ * may name it. A copy holds nothing of who the machine was: no marks of its boots, no host keys, no password of root.
  */
 export interface MachineImages {
   /**
    * Copies a file system of an instance, running or not, under `key`; what is there under that key already is left as it is. `fingerprint` names
    * the file system, as in `MachineSpec`. `undefined`: the instance has no such file system (yet).
    */
-  capture(instance: number, fingerprint: string, key: string, share: Share): Promise<Captured | undefined>;
+  capture(instance: number, fingerprint: string, key: string): Promise<Captured | undefined>;
   /** Removes a copy. False: a machine still rests on it, ask again later. Absent is success. */
   remove(key: string): Promise<boolean>;
   /** Every copy that is ours. */
   list(): Promise<Captured[]>;
 }
-
-/** What of a machine's identity a copy has: all of it (a backup), or neither its host keys nor root's password (an image for other machines). */
-export type Share = "whole" | "without-identity";
 
 export interface Captured {
   key: string;

@@ -193,11 +193,7 @@ describe("a bad value", () => {
     ],
     ["certificates", ["none"], /one of strict, lenient/],
     ["imageFallback", ["debian12", "cloud/", "a b/c"], /image slug/],
-    [
-      "images",
-      ["cloud/mine", "=x", "mine=x", "private/1=x", "backup/1=x", "cloud/mine=", "cloud/mine=-x", 7, { "cloud/mine": 7 }, [7]],
-      /pairs such as/,
-    ],
+    ["images", ["cloud/mine", "=x", "mine=x", "private/1=x", "cloud/mine=", "cloud/mine=-x", 7, { "cloud/mine": 7 }, [7]], /pairs such as/],
     ["onExit", ["kill"], /one of keep, stop/],
     ["allowHostScripts", ["yes", 1, ""], /true or false/],
     ["logLevel", ["loud"], /one of fatal, error/],

@@ -30,7 +30,7 @@ export interface TypeEntry extends PricedEntry {
   /** GB a month */
   transfer: number;
 }
-interface ImageEntry extends Entry {
+export interface ImageEntry extends Entry {
   label: string;
 }
 

@@ -3,7 +3,7 @@ import { pipeline } from "node:stream/promises";
 import type Docker from "dockerode";
 import { extract, type Header, type Pack, pack } from "tar-stream";
 import { Fault } from "../../kernel/fault.js";
-import type { Captured, MachineImages, Share } from "../driver.js";
+import type { Captured, MachineImages } from "../driver.js";
 import { asking, engineFault, statusOf, tolerating } from "./engine.js";
 import { jsonLines } from "./json-lines.js";
 import { labels, nameSafe, type Owner, ownerLabels } from "./labels.js";
@@ -23,7 +23,7 @@ const passwords = "etc/shadow";
 
 const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/\/+$/, "");
 
-const isLeftOut = (path: string, share: Share): boolean => bootMarks.test(path) || (share === "without-identity" && identity.test(path));
+const isLeftOut = (path: string): boolean => bootMarks.test(path) || identity.test(path);
 
 /** Root's password locked, as after `passwd -d` and `-l`; the other accounts stay as they are. */
 const withoutRootPassword = (shadow: string): string => shadow.replace(/^root:[^:]*:/m, "root:*:");
@@ -35,14 +35,14 @@ const textOf = async (stream: AsyncIterable<Buffer>): Promise<string> => {
 };
 
 /** Copies a file system's archive without what a copy must not have. */
-const copyArchive = async (from: NodeJS.ReadableStream, to: Pack, share: Share): Promise<void> => {
+const copyArchive = async (from: NodeJS.ReadableStream, to: Pack): Promise<void> => {
   const reader = extract();
   reader.on("entry", (header: Header, stream, next) => {
     const path = pathIn(header.name);
-    if (isLeftOut(path, share)) {
+    if (isLeftOut(path)) {
       stream.on("end", next);
       stream.resume();
-    } else if (path === passwords && share === "without-identity") {
+    } else if (path === passwords) {
       textOf(stream as unknown as AsyncIterable<Buffer>).then((text) => {
         const shadow = withoutRootPassword(text);
         to.entry({ ...header, size: Buffer.byteLength(shadow) }, shadow, next);
@@ -87,7 +87,7 @@ export const engineCaptures = (docker: Docker, owner: Owner): MachineImages => {
    * Not `commit`: its layer is what the machine wrote, with the host keys, the password's hash and the marks of its boots, and no call
    * takes a file out of a layer. So the file system is read out, sifted, and read in as a new image.
    */
-  const copy = async (container: Docker.Container, key: string, share: Share): Promise<void> => {
+  const copy = async (container: Docker.Container, key: string): Promise<void> => {
     const { Config } = await container.inspect();
     const stays: Record<string, string> = { ...ownerLabels(owner), [labels.image]: key };
     const guest = Config.Labels?.[labels.guest];
@@ -97,7 +97,7 @@ export const engineCaptures = (docker: Docker, owner: Owner): MachineImages => {
     const sifted = pack();
     const giving = new AbortController();
     const exported = await container.export();
-    const sifting = copyArchive(exported, sifted, share).catch((error) => {
+    const sifting = copyArchive(exported, sifted).catch((error) => {
       giving.abort(error);
       throw error;
     });
@@ -120,13 +120,13 @@ export const engineCaptures = (docker: Docker, owner: Owner): MachineImages => {
   };
 
   return {
-    capture: async (instance, fingerprint, key, share) => {
+    capture: async (instance, fingerprint, key) => {
       const known = await sizeOf(key);
       if (known) return known;
       const label = [`${labels.owner}=${owner.owner}`, `${labels.instance}=${instance}`, `${labels.fingerprint}=${fingerprint}`];
       const [row] = await asking("list containers", () => docker.listContainers({ all: true, filters: { label } }));
       if (!row) return undefined;
-      await asking(`copy the file system of instance ${instance}`, () => copy(docker.getContainer(row.Id), key, share));
+      await asking(`copy the file system of instance ${instance}`, () => copy(docker.getContainer(row.Id), key));
       const made = await sizeOf(key);
       if (!made) throw new Fault("unavailable", [{ reason: `The image ${key} was made and is gone again: somebody removed it from the engine.` }]);
       return made;

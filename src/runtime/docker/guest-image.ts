@@ -245,7 +245,7 @@ export const guestImages = (connection: EngineConnection | undefined, options: G
 
   return {
     ensure: async (slug) => {
-      if (/^(private|backup)\//.test(slug)) return copyOf(slug);
+      if (slug.startsWith("private/")) return copyOf(slug);
       try {
         return await publicImage(slug);
       } catch (error) {

@@ -2,7 +2,7 @@ import { cp, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from "node
 import { join } from "node:path";
 import { Fault } from "../../kernel/fault.js";
 import type { Captured, MachineImages } from "../driver.js";
-import { diskFolder, readDisk } from "./disk.js";
+import { findFileSystem } from "./shelf.js";
 
 /**
  * Copies of machines' disks: `STATE/images/KIND-NAME/` with the home `root/`, the `services/` and, written before it gets its name, `image.json`.
@@ -47,19 +47,19 @@ export const fillDisk = async (stateFolder: string, key: string, disk: string): 
 };
 
 /** Keys a machine is made from by copying; every other image is only a name on this runtime. */
-export const isCaptureKey = (image: string): boolean => /^(private|backup)\//.test(image);
+export const isCaptureKey = (image: string): boolean => image.startsWith("private/");
 
 export const diskCaptures = (stateFolder: string): MachineImages => ({
-  capture: async (instance, fingerprint, key) => {
+  capture: async (_instance, fingerprint, key) => {
     const folder = captureFolder(stateFolder, key);
     const known = await readCaptured(folder);
     if (known) return known;
-    const disk = diskFolder(stateFolder, instance);
-    if ((await readDisk(disk))?.fingerprint !== fingerprint) return undefined;
+    const source = await findFileSystem(stateFolder, fingerprint);
+    if (!source || (source.disk.boots === 0 && !source.disk.copied)) return undefined;
     const aside = `${folder}.new`;
     await rm(aside, { recursive: true, force: true });
     await mkdir(aside, { recursive: true, mode: 0o700 });
-    for (const part of parts) await copyFolder(join(disk, part), join(aside, part));
+    for (const part of parts) await copyFolder(join(source.folder, part), join(aside, part));
     const captured: Captured = { key, sizeMb: Math.ceil((await bytesIn(aside)) / 2 ** 20) };
     await writeFile(join(aside, "image.json"), JSON.stringify(captured), { mode: 0o600 });
     await rename(aside, folder);
