@@ -17,6 +17,7 @@ import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
 import type { Route } from "./kernel/route.js";
+import { openBackups } from "./reconcile/backups.js";
 import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
 import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
@@ -229,6 +230,8 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
     log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
   const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
   closers.add(() => machines.close());
+  const backups = openBackups({ cloud, driver, onFailure: failed("backup") });
+  closers.add(() => backups.close());
   const images = openImages({ cloud, driver, onFailure: failed("image") });
   closers.add(() => images.close());
   await machines.resync();

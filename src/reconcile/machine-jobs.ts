@@ -1,5 +1,6 @@
 import { reasonOf } from "../kernel/fault.js";
 import { type FreedAddressRow, freedOf, releaseAddresses } from "../resources/addresses/address.js";
+import { dropBackups } from "../resources/backups/backup.js";
 import type { Cloud, Tx } from "../resources/cloud.js";
 import { disksOf } from "../resources/disks/disk.js";
 import { moveEvent } from "../resources/events/event.js";
@@ -49,6 +50,7 @@ const removeInstance = async ({ cloud, driver, see }: JobGround, row: InstanceRo
   await cloud.store.commit((tx) => {
     releaseAddresses(tx, row);
     clearLayout(tx, row.id);
+    dropBackups(tx, row.id);
     tx.remove("instance", row.id);
     moveEvent(tx, cloud, job.eventId, "finished");
   });
@@ -78,7 +80,7 @@ const failJob = async ({ cloud, rewait }: JobGround, row: InstanceRow, job: Job,
 /** The machine as the row wants it. */
 const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
   const { cloud, driver, see, letGo } = ground;
-  if (row.power === "on") await fillCopies(cloud, driver, row.id);
+  if (row.power === "on" || job.verb === "restore") await fillCopies(cloud, driver, row.id);
   const freed = freedOf(cloud.store, row.id);
   const machine = await driver.ensure(machineSpec(cloud, row), signal);
   await letGo(freed);

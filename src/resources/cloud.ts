@@ -3,6 +3,7 @@ import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
+import type { BackupRow } from "./backups/backup.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { BilledTime } from "./billing/billed-time.js";
 import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
@@ -51,6 +52,7 @@ export interface Kinds {
   tag: TagRow;
   script: ScriptRow;
   image: ImageRow;
+  backup: BackupRow;
   deployment: DeploymentRow;
 }
 
@@ -86,6 +88,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "tag",
   "script",
   "image",
+  "backup",
   "deployment",
 ];
 

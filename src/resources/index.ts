@@ -3,6 +3,8 @@ import type { Route } from "../kernel/route.js";
 import { accountRoutes, accountShapes } from "./account/routes.js";
 import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
+import { backupFields, backupsFields } from "./backups/fields.js";
+import { backupRoutes } from "./backups/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
 import { billingRoutes, billingShapes } from "./billing/routes.js";
@@ -46,6 +48,7 @@ export const routes: readonly Route<Cloud>[] = [
   ...nodeRoutes,
   ...instanceRoutes,
   ...diskRoutes,
+  ...backupRoutes,
   ...profileRoutes,
   ...addressRoutes,
   ...importRoutes,
@@ -70,6 +73,8 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Node: nodeFields,
   Instance: instanceFields,
   Disk: diskFields,
+  Backup: backupFields,
+  Backups: backupsFields,
   InstanceConfig: profileFields,
   Address: addressFields,
   Domain: domainFields,

@@ -22,9 +22,14 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   { subject: "balancer: transfer, stats", real: false, note: "`transfer` reads null; there is no stats endpoint." },
   { subject: "balancer: hostname", real: false, note: "The name does not resolve yet; use the address." },
   {
-    subject: "instance: backups, alerts, disks, config profiles, rebuild, resize, clone, rescue",
+    subject: "instance: backups and snapshots",
+    real: true,
+    note: "Copies of its disks' file systems, which restore what was there. One a simulated day in the hours of its schedule (its day of the week is recorded only), the newest 3 are kept.",
+  },
+  {
+    subject: "instance: alerts, disks, config profiles, rebuild, resize, clone, rescue",
     real: false,
-    note: "Backup window and alerts are recorded; the rest is not served.",
+    note: "Alerts are recorded; the rest is not served.",
   },
   {
     subject: "addresses: assigned between instances",
