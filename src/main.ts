@@ -17,10 +17,12 @@ import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
 import type { Route } from "./kernel/route.js";
+import { openBackups } from "./reconcile/backups.js";
 import { balancerCounters, openBalancerStats } from "./reconcile/balancer-stats.js";
 import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
 import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
+import { openImages } from "./reconcile/images.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
@@ -107,6 +109,7 @@ const openMachinesRoom = async (
     stateFolder: config.state,
     privatePool: config.privatePool,
     imageFallback: config.imageFallback,
+    ownImages: config.images,
     allowHostScripts: config.allowHostScripts,
     guestResolvers,
     onProgress: (line) => {
@@ -237,6 +240,10 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
     log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
   const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
   closers.add(() => machines.close());
+  const backups = openBackups({ cloud, driver, onFailure: failed("backup") });
+  closers.add(() => backups.close());
+  const images = openImages({ cloud, driver, onFailure: failed("image") });
+  closers.add(() => images.close());
   await machines.resync();
   const volumes = openVolumes({ cloud, driver, onFailure: failed("volume") });
   closers.add(() => volumes.close());
@@ -315,7 +322,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const cloud: Cloud = {
     store,
     clock,
-    catalogue: readCatalogue(join(root, "fixtures")),
+    catalogue: readCatalogue(join(root, "fixtures"), config.images),
     billed,
     notices: openNotices(() => clock.now()),
     controlHash: tokenHash(controlToken),

@@ -3,6 +3,7 @@ import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
+import type { BackupRow } from "./backups/backup.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { ObservedBalancer } from "./balancers/stats.js";
 import type { BilledTime } from "./billing/billed-time.js";
@@ -14,6 +15,7 @@ import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
+import type { ImageRow } from "./images/image.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
@@ -51,6 +53,8 @@ export interface Kinds {
   transferMonth: TransferMonthRow;
   tag: TagRow;
   script: ScriptRow;
+  image: ImageRow;
+  backup: BackupRow;
   deployment: DeploymentRow;
   volume: VolumeRow;
 }
@@ -86,6 +90,8 @@ export const kinds: readonly (keyof Kinds)[] = [
   "transferMonth",
   "tag",
   "script",
+  "image",
+  "backup",
   "deployment",
   "volume",
 ];

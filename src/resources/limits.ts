@@ -28,9 +28,14 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   },
   { subject: "balancer: hostname", real: true, note: "Resolves to the balancer's address, as does LABEL.balancers.backlot.test." },
   {
-    subject: "instance: backups, alerts, disks, config profiles, rebuild, resize, clone, rescue",
+    subject: "instance: backups and snapshots",
+    real: true,
+    note: "Copies of its disks' file systems, which restore what was there. One a simulated day in the hours of its schedule (its day of the week is recorded only), the newest 3 are kept.",
+  },
+  {
+    subject: "instance: alerts, disks, config profiles, rebuild, resize, clone, rescue",
     real: false,
-    note: "Backup window and alerts are recorded; the rest is not served.",
+    note: "Alerts are recorded; the rest is not served.",
   },
   {
     subject: "addresses: assigned between instances",
@@ -82,7 +87,12 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Run once at first boot with the answers given; a machine keeps the text it was deployed with, and the log is at `/_backlot/instances/ID`.",
   },
-  { subject: "instance: private images", real: false, note: "Only the public catalogue." },
+  {
+    subject: "images: made from an instance's disk",
+    real: true,
+    note: "A real copy of its file system, with its size measured, without host keys, root's password and what was handed over at boot; made while the machine runs, so shut it down for one moment's state.",
+  },
+  { subject: "images: upload, replication to regions", real: false, note: "Refused with the reason." },
   {
     subject: "events",
     real: true,

@@ -49,13 +49,14 @@ export const instanceFields = {
   metadata: field.secret(Metadata, "`user_data`: base64, at most 65,535 bytes; `/etc/backlot/user-data` in the guest."),
   firewallId: field.secret(z.int(), "There are none: refused, but for -1."),
   privateIp: field.secret(z.boolean(), "True adds a private IPv4 address at creation."),
-  backupsEnabled: field.secret(z.boolean(), "Recorded; backups themselves are not made yet."),
+  backupsEnabled: field.secret(z.boolean(), "Turns backups on. Default: as the account's settings say."),
+  backupId: field.secret(z.int(), "Backup to make it from, in place of an image; in the backup's region."),
   group: field.write(z.string().max(50), "Old grouping word.", { filter: true }),
   tags: field.write(Tags, "Words to group by.", { filter: true }),
   alerts: field.write(Alerts, "Thresholds; recorded, nothing is sent."),
   backups: field.write(
     z.object({ schedule: z.object({ day: z.enum(days).nullable().optional(), window: z.enum(windows).nullable().optional() }).optional() }),
-    "Backup window; recorded.",
+    "When a backup is made: `window` W14 is 14 to 16 h UTC, midnight when null; `day` is recorded.",
     {
       shown: z.object({
         enabled: z.boolean(),
