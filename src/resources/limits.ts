@@ -21,11 +21,28 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   { subject: "balancer: client_conn_throttle, client_udp_sess_throttle", real: false, note: "Validated and stored; nothing is throttled." },
   { subject: "balancer: transfer, stats", real: false, note: "`transfer` reads null; there is no stats endpoint." },
   { subject: "balancer: hostname", real: false, note: "The name does not resolve yet; use the address." },
+  { subject: "instance: backups, alerts", real: false, note: "Backup window and alerts are recorded; nothing is sent." },
   {
-    subject: "instance: backups, alerts, disks, config profiles, rebuild, resize, clone, rescue",
-    real: false,
-    note: "Backup window and alerts are recorded; the rest is not served.",
+    subject: "instance: disks",
+    real: true,
+    note: "A disk made from an image is a file system of its own at the runtime: it is copied, dropped and booted. Sizes are added up against the plan, and nothing in the guest enforces them; disks without an image are records.",
   },
+  {
+    subject: "instance: config profiles",
+    real: true,
+    note: "They choose the disk that boots, `memory_limit` and `run_level`. Kernel, helpers, virt_mode, interfaces and further devices are recorded.",
+  },
+  {
+    subject: "instance: rescue",
+    real: false,
+    note: "The instance's own disk, booted with ssh alone, neither deploy script nor services; there is no separate rescue system.",
+  },
+  {
+    subject: "instance: rebuild, resize, clone, migrate, password",
+    real: true,
+    note: "On the runtime: new disks, other limits for the same files, copied files, another region's network. The process runtime limits nothing and knows no password.",
+  },
+  { subject: "instance: disk_encryption, maintenance_policy, interfaces", real: false, note: "Recorded." },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
   {
     subject: "scripts: public and private",

@@ -4,12 +4,14 @@ import { type Call, type Listing, route } from "../../kernel/route.js";
 import { addressesOf } from "../addresses/address.js";
 import type { Cloud, Tx } from "../cloud.js";
 import { moveEvent, recordEvent } from "../events/event.js";
+import { changeRoutes } from "./change-routes.js";
+import { cloneRoutes } from "./clone-routes.js";
 import { createInstance } from "./create.js";
 import { passwordHash } from "./deployment.js";
 import { instanceFields } from "./fields.js";
 import { type InstanceRow, instanceEntity, instanceView, isDeleting, requireInstance } from "./instance.js";
 import { powerRoutes } from "./power-routes.js";
-import { createProblems, type InstanceCreate, labelProblems, refuse } from "./rules.js";
+import { createProblems, type InstanceCreate, labelProblems, refuse, refuseCloning } from "./rules.js";
 import { startJob } from "./start-job.js";
 
 const updateInstance = (tx: Tx, cloud: Cloud, row: InstanceRow, body: UpdateBody<typeof instanceFields>, username: string | undefined) => {
@@ -85,9 +87,12 @@ export const instanceRoutes = [
       cloud.store.commit((tx) => {
         const row = requireInstance(tx, params.instanceId);
         if (isDeleting(row)) return;
+        refuseCloning(row);
         if (row.job) moveEvent(tx, cloud, row.job.eventId, "failed", "The instance was deleted before this was done.");
         startJob(tx, cloud, row, { verb: "delete" }, { username: caller?.username }, { power: "off" });
       }),
   }),
   ...powerRoutes,
+  ...changeRoutes,
+  ...cloneRoutes,
 ];
