@@ -6,6 +6,9 @@ import { type Logger, pino } from "pino";
 import type { BalancerPlane } from "./balancer/plane.js";
 import { openPlane } from "./balancer/worker-host.js";
 import type { Config } from "./config/settings.js";
+import { type NameServer, openNameServer } from "./dns/server.js";
+import { fetchZone } from "./dns/transfer.js";
+import { upstreamsOf } from "./dns/upstreams.js";
 import { createApp, type Mounted } from "./http/app.js";
 import { backlotRoutes, type Operator } from "./http/backlot-routes.js";
 import { openApiDocument } from "./http/openapi.js";
@@ -14,17 +17,26 @@ import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
 import type { Route } from "./kernel/route.js";
+import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
+import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
+import { type Names, openNames } from "./reconcile/names.js";
+import { openSurroundings } from "./reconcile/surroundings.js";
 import { addressesOf } from "./resources/addresses/address.js";
+import { billedTime } from "./resources/billing/billed-time.js";
+import { costsView } from "./resources/billing/costs.js";
+import { billedSoFar, openBilling } from "./resources/billing/invoice.js";
+import { metered } from "./resources/billing/metering.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
 import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
 import { layOutOldInstances } from "./resources/instances/layout.js";
 import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
+import { openNotices } from "./resources/notifications/notices.js";
 import { admitStartToken, freshToken, tokenHash } from "./resources/tokens/token.js";
 import type { RuntimeDriver } from "./runtime/driver.js";
 import { openRuntime, type RuntimeChoice, runtimeKind, strangers } from "./runtime/open-runtime.js";
@@ -39,10 +51,14 @@ export interface Hooks {
 export interface Running {
   /** Base of the API, e.g. `http://127.0.0.1:4747`. */
   url: string;
+  /** Where every path speaks the public vendor's spelling; undefined without `linodePort`. */
+  linodeUrl: string | undefined;
   /** A full-rights token, valid now and after restarts. */
   token: string;
   runtime: "docker" | "process";
   pid: number;
+  /** Where names are answered, UDP and TCP; null with `dnsPort: "off"`. */
+  dns: { address: string; port: number } | null;
   /** Folder of the state. */
   state: string;
   /** Stops cleanly; `machines` overrides the setting `onExit`. Waits until all is closed. */
@@ -71,6 +87,7 @@ const openMachinesRoom = async (
   store: CloudStore,
   log: Logger,
   hooks: Hooks,
+  guestResolvers: (gateways: readonly string[]) => Promise<readonly string[]>,
   closers: Closers,
 ): Promise<{ driver: RuntimeDriver; choice: RuntimeChoice; occupied: string[] }> => {
   const stored = storedChoice(store);
@@ -89,6 +106,7 @@ const openMachinesRoom = async (
     privatePool: config.privatePool,
     imageFallback: config.imageFallback,
     allowHostScripts: config.allowHostScripts,
+    guestResolvers,
     onProgress: (line) => {
       hooks.onProgress?.(line);
       log.info(line);
@@ -112,7 +130,45 @@ const stopMachines = async (cloud: Cloud, driver: RuntimeDriver, log: Logger): P
     if (result.status === "rejected") log.error({ err: result.reason }, "a machine could not be stopped");
 };
 
-const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, startedMs: number, state: string, stop: () => void): Operator => ({
+/** How long a whole zone may take to come, in ms. */
+const transferMs = 10_000;
+
+const openNamesRoom = async (
+  config: Config,
+  log: Logger,
+  hooks: Hooks,
+  guestPools: readonly string[],
+  closers: Closers,
+): Promise<NameServer | undefined> => {
+  if (config.dnsPort === "off") return undefined;
+  const server = await openNameServer({
+    host: config.dnsHost,
+    port: config.dnsPort,
+    forward: config.dnsForward,
+    guestPools,
+    upstreams: upstreamsOf(config.dnsUpstream),
+    onProblem: (reason) => {
+      hooks.onProgress?.(reason);
+      log.warn(reason);
+    },
+  }).catch((error: unknown) => {
+    throw cannotStart(
+      `The name server cannot listen on ${config.dnsHost}: ${reasonOf(error)}; choose another address with --dns-host, or start without it: --dns-port off.`,
+      error,
+    );
+  });
+  closers.add(() => server.close());
+  return server;
+};
+
+interface Rooms {
+  driver: RuntimeDriver;
+  health: Health;
+  names: Names | undefined;
+  nameServer: NameServer | undefined;
+}
+
+const operatorOf = (cloud: Cloud, { driver, health, names, nameServer }: Rooms, startedMs: number, state: string, stop: () => void): Operator => ({
   health: () => ({
     status: "ok",
     pid: process.pid,
@@ -120,10 +176,12 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
     runtime: driver.name,
     version,
     state,
+    dns: nameServer ? { address: nameServer.address, port: nameServer.port } : null,
     uptimeS: Math.round((cloud.clock.now() - startedMs) / 1000),
     counts: Object.fromEntries((["balancer", "config", "node", "instance", "address"] as const).map((kind) => [kind, cloud.store.list(kind).length])),
   }),
-  capabilities: () => ({ runtime: driver.name, version, rows: [...driver.capabilities().rows, ...limits] }),
+  capabilities: () => ({ runtime: driver.name, version, rows: [...driver.capabilities().rows, ...limits, ...(names?.capabilities() ?? [noNames])] }),
+  dns: () => (nameServer ? { address: nameServer.address, port: nameServer.port, guests: nameServer.guests(), ...nameServer.counts() } : undefined),
   instance: async (id) => {
     const row = cloud.store.get("instance", id);
     if (!row) return undefined;
@@ -143,6 +201,7 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
     };
   },
   dial: (address, port) => driver.dial(address, port),
+  costs: () => costsView(cloud),
   probes: (node) =>
     cloud.store.get("node", node) && {
       probes: health
@@ -156,6 +215,8 @@ const operatorOf = (cloud: Cloud, driver: RuntimeDriver, health: Health, started
   },
   stop,
 });
+
+const noNames = { subject: "names: the name server", real: false, note: "Not there: Backlot was started with --dns-port off." };
 
 /** How long a start waits for the first measurement of every node, so that its listeners do not begin with refusals. */
 const firstHealthMs = 500;
@@ -173,6 +234,19 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
   const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.hint(node) });
   closers.add(() => listeners.close());
   return health;
+};
+
+/** What the account shows beside resources: bills, bytes, and what around us is in a bad way. */
+const openAccountLoops = (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, state: string, log: Logger): (() => Promise<void>) => {
+  const onFailure = (_key: number, error: unknown) => log.warn({ reason: reasonOf(error) }, "the account's records are behind; trying again");
+  const loops = [
+    openBillingMonths({ cloud, onFailure }),
+    openBalancerTransfer({ cloud, plane, onFailure }),
+    openSurroundings({ cloud, driver, stateFolder: state, onFailure }),
+  ];
+  return async () => {
+    await Promise.all(loops.map((loop) => loop.close()));
+  };
 };
 
 /** How often the addresses that others use on this machine are looked at, in real ms. */
@@ -195,11 +269,24 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const startedMs = clock.now();
   const onProblem = (reason: string): void => log.warn(reason);
 
-  const store = await openStore<Kinds>({ folder: config.state, kinds, firstIds, schemaVersion, migrations, onProblem });
-  closers.add(() => store.close());
+  const opened = await openStore<Kinds>({ folder: config.state, kinds, firstIds, schemaVersion, migrations, onProblem });
+  closers.add(() => opened.close());
+  const billed = billedTime(clock, billedSoFar(opened));
+  const store = metered(opened, billed);
   const server = await openServer(config.host, config.port);
   closers.add(() => server.close());
-  const { driver, choice, occupied } = await openMachinesRoom(config, store, log, hooks, closers);
+  const publicServer = config.linodePort === undefined ? undefined : await openServer(config.host, config.linodePort);
+  closers.add(() => publicServer?.close());
+  // The runtime asks it about its guests only once machines are made, when the names' room is open.
+  let names: Names | undefined;
+  const { driver, choice, occupied } = await openMachinesRoom(
+    config,
+    store,
+    log,
+    hooks,
+    async (gateways) => (await names?.guestResolvers(gateways)) ?? [],
+    closers,
+  );
   let others = occupied;
   const looking = setInterval(() => {
     driver.occupied().then(
@@ -216,7 +303,10 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     store,
     clock,
     catalogue: readCatalogue(join(root, "fixtures")),
+    billed,
+    notices: openNotices(() => clock.now()),
     controlHash: tokenHash(controlToken),
+    fetchZone: (domain, { host, port }) => fetchZone(domain, { host, port, withinMs: transferMs }),
     settings: {
       privatePool: config.privatePool,
       publicPool: choice.publicPool,
@@ -228,14 +318,28 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const token = config.token ?? freshToken();
   await admitStartToken(cloud, token);
   await layOutOldInstances(cloud);
+  await openBilling(cloud);
 
   let machinesAtExit = config.onExit;
   closers.add(async () => {
     if (machinesAtExit === "stop") await stopMachines(cloud, driver, log);
   });
+  const nameServer = await openNamesRoom(config, log, hooks, [config.privatePool, choice.publicPool], closers);
+  if (nameServer) {
+    const opened = openNames({
+      cloud,
+      server: nameServer,
+      driver,
+      upstreams: upstreamsOf(config.dnsUpstream),
+      onFailure: (domain, error) => log.warn({ domain, reason: reasonOf(error) }, "a domain could not be fetched; trying again"),
+    });
+    names = opened;
+    closers.add(() => opened.close());
+  }
   const plane = openPlane({ onProblem });
   closers.add(() => plane.close());
   const health = await openLoops(cloud, driver, plane, log, closers);
+  closers.add(openAccountLoops(cloud, driver, plane, config.state, log));
 
   let announceClosed = (): void => {};
   const closed = new Promise<void>((resolve) => {
@@ -249,7 +353,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
       announceClosed();
     }
   };
-  const operator = operatorOf(cloud, driver, health, startedMs, config.state, () =>
+  const operator = operatorOf(cloud, { driver, health, names, nameServer }, startedMs, config.state, () =>
     setImmediate(() => void close().catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
   );
   /** Made at the first request for it: a start would pay 25 ms, and few ask. */
@@ -270,13 +374,15 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     { routes: [...routes, describe], context: cloud } as never,
     { routes: backlotRoutes, context: operator } as never,
   ];
-  server.serve(createApp(cloud, log, config.host, mounts));
+  const app = createApp(cloud, log, { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit }, mounts);
+  for (const door of [server, publicServer]) door?.serve(app);
   // Once more, on top: the API closes before what it serves.
-  closers.add(() => server.close());
+  closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])));
 
   const path = join(config.state, runningFile);
   await writeFile(path, JSON.stringify({ url: server.url, pid: process.pid, token: controlToken }), { mode: 0o600 });
   closers.add(() => rm(path, { force: true }));
-  log.info({ url: server.url, runtime: driver.name, state: config.state }, "serving");
-  return { url: server.url, token, runtime: driver.name, pid: process.pid, state: config.state, close, closed };
+  const dns = nameServer ? { address: nameServer.address, port: nameServer.port } : null;
+  log.info({ url: server.url, runtime: driver.name, state: config.state, dns }, "serving");
+  return { url: server.url, linodeUrl: publicServer?.url, token, runtime: driver.name, pid: process.pid, dns, state: config.state, close, closed };
 };

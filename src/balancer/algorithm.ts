@@ -1,12 +1,7 @@
 import type { NodeSpec } from "./plane.js";
 
-/** Running totals of the smooth weighted round robin, per node id. */
-export type Balance = ReadonlyMap<number, number>;
-
-export interface Turn {
-  node: NodeSpec;
-  balance: Balance;
-}
+/** Running totals of the smooth weighted round robin, per node id. The functions below count in it. */
+export type Balance = Map<number, number>;
 
 /**
  * The nodes a new client may be given: accept nodes that are up; backup nodes only when no such node is left (contract 8.5).
@@ -22,28 +17,27 @@ export const usableNodes = (nodes: readonly NodeSpec[], tried: ReadonlySet<numbe
  * Smooth weighted round robin: every node gains its weight, the richest is chosen and pays the sum of all. Equal weights come strictly in
  * turn, and 5:1:1 gives a a b a c a a instead of a a a a a b c.
  */
-export const roundrobin = (nodes: readonly NodeSpec[], balance: Balance): Turn | undefined => {
-  const next = new Map(balance);
+export const roundrobin = (nodes: readonly NodeSpec[], balance: Balance): NodeSpec | undefined => {
+  if (nodes.length === 1) return nodes[0];
   let best: NodeSpec | undefined;
   let bestTotal = Number.NEGATIVE_INFINITY;
   let sum = 0;
   for (const node of nodes) {
     const total = (balance.get(node.id) ?? 0) + node.weight;
-    next.set(node.id, total);
+    balance.set(node.id, total);
     sum += node.weight;
     if (total > bestTotal) {
       best = node;
       bestTotal = total;
     }
   }
-  if (!best) return undefined;
-  next.set(best.id, bestTotal - sum);
-  return { node: best, balance: next };
+  if (best) balance.set(best.id, bestTotal - sum);
+  return best;
 };
 
-/** The node with the fewest open connections for its weight; equals take turns. */
-export const leastconn = (nodes: readonly NodeSpec[], open: ReadonlyMap<number, number>, balance: Balance): Turn | undefined => {
-  const load = (node: NodeSpec) => ((open.get(node.id) ?? 0) + 1) / node.weight;
+/** The node with the fewest open connections (told by `open`) for its weight; equals take turns. */
+export const leastconn = (nodes: readonly NodeSpec[], open: (id: number) => number, balance: Balance): NodeSpec | undefined => {
+  const load = (node: NodeSpec) => (open(node.id) + 1) / node.weight;
   const least = Math.min(...nodes.map(load));
   return roundrobin(
     nodes.filter((node) => load(node) === least),

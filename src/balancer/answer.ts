@@ -23,17 +23,18 @@ export const answerRefusal = (res: ServerResponse, refusal: Refusal, close: bool
   res.end(text);
 };
 
-/** The same for bytes that never became a request: there is no ServerResponse to use. */
-export const rawRefusal = (refusal: Refusal): string => {
+/** The same as bytes (latin1), where there is no ServerResponse to use. `toHead`: the answer to a HEAD request has no body. */
+export const rawRefusal = (refusal: Refusal, close = true, toHead = false): string => {
   const text = page(refusal);
   return [
     `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status] ?? ""}`,
     "Content-Type: text/plain; charset=utf-8",
     `Content-Length: ${Buffer.byteLength(text)}`,
+    "Cache-Control: no-store",
     `${REASON_FIELD}: ${refusal.token}`,
-    "Connection: close",
+    ...(close ? ["Connection: close"] : []),
     "",
-    text,
+    toHead ? "" : Buffer.from(text).toString("latin1"),
   ].join("\r\n");
 };
 

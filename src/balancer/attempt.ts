@@ -1,6 +1,7 @@
 import type { Agent } from "node:http";
 import type { Arrival } from "./headers.js";
 import type { Limits } from "./limits.js";
+import type { Meter } from "./meter.js";
 import type { NodeSpec } from "./plane.js";
 
 /** How one try to have a node answer a request ended. */
@@ -24,6 +25,7 @@ export interface Agents {
 /** One try: rides in http-proxy's options to our passes. */
 export interface Attempt {
   node: NodeSpec;
+  meter: Meter;
   arrival: Arrival;
   setCookie: string | undefined;
   agents: Agents;
@@ -33,6 +35,9 @@ export interface Attempt {
   /** Called exactly once. */
   settle(outcome: Outcome): void;
 }
+
+/** 501 and 505 say what the node cannot do, not that it is ill (contract 8.5). */
+export const isIll = (status: number): boolean => status >= 500 && status !== 501 && status !== 505;
 
 /** A failed connect in words; `undefined` when the error is not about connecting. */
 export const connectReason = (code: string | undefined): string => {

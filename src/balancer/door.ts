@@ -1,8 +1,11 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type SecureContextOptions, type Server as TlsServer } from "node:tls";
+import type { Beat } from "./beat.js";
+import { Lane } from "./fast/lane.js";
 import { createFront, type Front } from "./front.js";
 import type { Limits } from "./limits.js";
 import type { ListenerSpec } from "./plane.js";
+import type { Roster } from "./roster.js";
 import type { Service } from "./service.js";
 
 export type Protocol = ListenerSpec["protocol"];
@@ -11,16 +14,30 @@ export type Protocol = ListenerSpec["protocol"];
 export interface Tally {
   connections: number;
   requests: number;
+  /** Connections that the fast lane gave to the careful one. */
+  handedOver: number;
   bytesIn: number;
   bytesOut: number;
+}
+
+/** How a plane is set up, the same for all its listeners. */
+export interface Manner {
+  limits: Limits;
+  /** Plain requests take the fast lane; off: every request takes the careful one. */
+  fastLane: boolean;
+  /** Client connections are kept open between requests; off: closed after each answer. */
+  keepAlive: boolean;
 }
 
 interface DoorOptions {
   address: string;
   port: number;
   service: Service;
-  limits: Limits;
+  roster: Roster;
+  manner: Manner;
+  beat: Beat;
   tally: Tally;
+  hint(node: number, reason: string): void;
 }
 
 const peerOf = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort}`;
@@ -33,6 +50,7 @@ export class Door {
   protocol: Protocol = "http";
   readonly #server: Server;
   readonly #front: Front;
+  readonly #lane: Lane | undefined;
   readonly #sockets = new Set<Socket>();
   /** In the middle of a TLS handshake, by the client's address and port: TLS does not say which socket a secure one came from. */
   readonly #handshakes = new Map<string, Socket>();
@@ -44,8 +62,19 @@ export class Door {
     protocol: Protocol,
     tls: SecureContextOptions | undefined,
   ) {
-    const { service, limits, tally } = options;
-    this.#front = createFront({ service, limits, counted: () => tally.requests++ });
+    const { service, roster, manner, beat, tally, hint } = options;
+    const counted = () => {
+      tally.requests++;
+    };
+    const { limits, keepAlive } = manner;
+    this.#front = createFront({ service, limits, keepAlive, beat, counted });
+    if (manner.fastLane) {
+      const handOver = (client: Socket, leaving: boolean) => {
+        tally.handedOver++;
+        this.#front.serve(client, leaving);
+      };
+      this.#lane = new Lane({ roster, limits, beat, keepAlive, hint, counted, handOver });
+    }
     this.#server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }, (socket) =>
       this.#accept(socket),
     );
@@ -63,6 +92,7 @@ export class Door {
         resolve();
       });
     }).catch((error) => {
+      door.#lane?.close();
       door.#front.close();
       throw error;
     });
@@ -90,7 +120,7 @@ export class Door {
   speak(protocol: Protocol, tls: SecureContextOptions | undefined): void {
     if (tls && this.#tls) this.#tls.setSecureContext(tls);
     else if (tls) this.#tls = this.#createTls(tls);
-    if (this.protocol !== protocol) this.#front.retire();
+    if (this.protocol !== protocol) this.#retire();
     this.protocol = protocol;
   }
 
@@ -98,7 +128,7 @@ export class Door {
     const server = createTlsServer({ ...options, ALPNProtocols: ["http/1.1"], handshakeTimeout: 30_000 }, (socket) => {
       this.#handshakes.delete(peerOf(socket));
       socket.allowHalfOpen = true;
-      this.#front.serve(socket);
+      this.#speakHttp(socket);
     });
     server.on("tlsClientError", (_error, socket) => socket.destroy());
     return server;
@@ -119,8 +149,18 @@ export class Door {
       tally.bytesOut += socket.bytesWritten;
     });
     if (this.protocol === "tcp") service.tunnel(socket);
-    else if (this.protocol === "http") this.#front.serve(socket);
+    else if (this.protocol === "http") this.#speakHttp(socket);
     else this.#shakeHands(socket);
+  }
+
+  #speakHttp(socket: Socket): void {
+    if (this.#lane) this.#lane.serve(socket);
+    else this.#front.serve(socket, false);
+  }
+
+  #retire(): void {
+    this.#lane?.retire();
+    this.#front.retire();
   }
 
   #shakeHands(socket: Socket): void {
@@ -142,7 +182,8 @@ export class Door {
         clearTimeout(timer);
         resolve();
       });
-      this.#front.retire();
+      this.#retire();
+      this.#lane?.close();
       this.#front.close();
       for (const socket of this.#handshakes.values()) socket.destroy();
       if (this.protocol === "tcp") for (const socket of this.#sockets) socket.destroy();

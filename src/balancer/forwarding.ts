@@ -1,8 +1,9 @@
 import http from "node:http";
+import type { Socket } from "node:net";
 import httpProxy from "http-proxy";
 import { relayAnswer } from "./answer-relay.js";
 import { type Attempt, codeOf, connectReason } from "./attempt.js";
-import { hasBody, isReplayable, type RequestHead, requestHeaders } from "./headers.js";
+import { hasBody, isPlainlyFramed, isReplayable, type RequestHead, requestHeaders } from "./headers.js";
 import { upgradePass } from "./upgrade.js";
 
 /** Options as our passes receive them: http-proxy copies what `web` and `ws` are given. */
@@ -81,6 +82,7 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
   upstream.maxHeadersCount = 0;
   const deadlines = watchDeadlines(req, upstream, attempt, body, () => {
     state = "sent";
+    if (!fresh) attempt.meter.requests++;
     if (body) req.pipe(upstream);
   });
   const clientLeft = () => {
@@ -89,8 +91,16 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
     upstream.destroy();
     attempt.settle({ kind: "gone" });
   };
+  let peer: Socket | undefined;
+  let [sentBefore, readBefore] = [0, 0];
+  upstream.once("socket", (socket) => {
+    peer = socket;
+    [sentBefore, readBefore] = [socket.bytesWritten, socket.bytesRead];
+  });
   const finish = () => {
     state = "settled";
+    attempt.meter.bytesIn += (peer?.bytesWritten ?? 0) - sentBefore;
+    attempt.meter.bytesOut += (peer?.bytesRead ?? 0) - readBefore;
     deadlines.stop();
     res.removeListener("close", clientLeft);
   };
@@ -132,6 +142,10 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
   });
   upstream.once("response", (answer) => {
     if (state !== "sent") return answer.destroy();
+    if (!isPlainlyFramed(answer.rawHeaders, answer.httpVersion)) {
+      fail(Object.assign(new Error("unclear framing"), { code: "HPE_UNCLEAR_FRAMING" }));
+      return upstream.destroy();
+    }
     state = "answered";
     deadlines.stop();
     try {

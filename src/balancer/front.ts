@@ -1,7 +1,8 @@
 import http from "node:http";
 import type { Duplex } from "node:stream";
 import { answerRefusal, parserRefusal, rawRefusal, sayLast } from "./answer.js";
-import { requestRefusal } from "./headers.js";
+import type { Beat } from "./beat.js";
+import { type Refusal, requestRefusal } from "./headers.js";
 import type { Limits } from "./limits.js";
 import { isTunnelRequest, type Service } from "./service.js";
 
@@ -14,11 +15,15 @@ interface Seat {
   /** Handed over to an upgraded protocol. */
   tunnel: boolean;
   leaving: boolean;
+  /** How many bytes had come when a body was last seen moving, and when that was. */
+  bodyBytes: number;
+  bodySinceMs: number;
 }
 
 /** HTTP towards clients, over connections it is handed. It never listens itself. */
 export interface Front {
-  serve(stream: Duplex): void;
+  /** `leaving`: it is to close after the next answer. */
+  serve(stream: Duplex, leaving: boolean): void;
   /** Ends idle connections now and busy ones after their current answer; upgraded ones stay. */
   retire(): void;
   close(): void;
@@ -27,8 +32,13 @@ export interface Front {
 interface FrontOptions {
   service: Service;
   limits: Limits;
+  keepAlive: boolean;
+  beat: Beat;
   counted(): void;
 }
+
+/** A client that has this many requests waiting is not read from. */
+const MAX_PIPELINE = 32;
 
 /** The request as it came, without its wish to upgrade, as bytes (latin1). */
 const withoutUpgrade = (req: http.IncomingMessage): string => {
@@ -44,7 +54,7 @@ const withoutUpgrade = (req: http.IncomingMessage): string => {
   return `${text}\r\n`;
 };
 
-export const createFront = ({ service, limits, counted }: FrontOptions): Front => {
+export const createFront = ({ service, limits, keepAlive, beat, counted }: FrontOptions): Front => {
   const seats = new Map<Duplex, Seat>();
   let retired = false;
 
@@ -67,7 +77,7 @@ export const createFront = ({ service, limits, counted }: FrontOptions): Front =
     counted();
     seat.latest = req;
     seat.answers.add(res);
-    if (seat.leaving) res.shouldKeepAlive = false;
+    if (seat.leaving || !keepAlive) res.shouldKeepAlive = false;
     res.once("close", () => {
       seat.answers.delete(res);
       if (seat.leaving && seat.answers.size === 0 && !seat.tunnel) seat.stream.end(() => seat.stream.destroy());
@@ -82,8 +92,19 @@ export const createFront = ({ service, limits, counted }: FrontOptions): Front =
   };
 
   const onRequest = (req: http.IncomingMessage, res: http.ServerResponse) => {
-    if (!enter(req, res)) return res.destroy();
-    if (!refused(req, res)) service.request(req, res);
+    const seat = enter(req, res);
+    if (!seat) return res.destroy();
+    const serve = () => {
+      if (!res.destroyed && !refused(req, res)) service.request(req, res);
+    };
+    const before = [...seat.answers].at(-2);
+    if (!before) return serve();
+    // Node hands over a whole pipeline at once; a node is to get one request after the other (RFC 9112 section 9.3.2).
+    before.once("close", () => {
+      if (seat.answers.size <= MAX_PIPELINE / 2 && req.socket.isPaused()) req.socket.resume();
+      serve();
+    });
+    if (seat.answers.size >= MAX_PIPELINE) req.socket.pause();
   };
   server.on("request", onRequest);
   // The node answers `Expect`, not we: the request goes the usual way with the field in it.
@@ -122,6 +143,23 @@ export const createFront = ({ service, limits, counted }: FrontOptions): Front =
     else for (const res of seat.answers) answerRefusal(res, refusal, true);
   });
 
+  /** A client that stops in the middle of its body holds a node; one that waits because the node reads slowly does not count. */
+  const stopBeat = beat.add((nowMs) => {
+    for (const seat of seats.values()) {
+      const { latest } = seat;
+      if (!latest || latest.complete || seat.tunnel || seat.answers.size === 0) continue;
+      const bytes = latest.socket.bytesRead;
+      if (bytes !== seat.bodyBytes || !latest.readableFlowing) {
+        seat.bodyBytes = bytes;
+        seat.bodySinceMs = nowMs;
+      } else if (nowMs - seat.bodySinceMs >= limits.bodyMs) {
+        const refusal: Refusal = { status: 408, token: "too-slow", sentence: "The request body did not arrive in time." };
+        if ([...seat.answers].some((res) => res.headersSent)) seat.stream.destroy();
+        else for (const res of seat.answers) answerRefusal(res, refusal, true);
+      }
+    }
+  });
+
   /**
    * A client that sent FIN has left, or only finished talking; on the wire they look alike. A whole-closed one answers any byte with a reset, so
    * it is asked with `100 Continue`, which every HTTP/1.1 client must take at any time (RFC 9110 section 15.2).
@@ -144,12 +182,12 @@ export const createFront = ({ service, limits, counted }: FrontOptions): Front =
   };
 
   return {
-    serve: (stream) => {
+    serve: (stream, leaving) => {
       if (retired) {
         stream.destroy();
         return;
       }
-      const seat: Seat = { stream, answers: new Set(), latest: undefined, tunnel: false, leaving: false };
+      const seat: Seat = { stream, answers: new Set(), latest: undefined, tunnel: false, leaving, bodyBytes: 0, bodySinceMs: 0 };
       seats.set(stream, seat);
       stream.once("close", () => seats.delete(stream));
       stream.once("end", () => {
@@ -167,6 +205,7 @@ export const createFront = ({ service, limits, counted }: FrontOptions): Front =
     },
     close: () => {
       retired = true;
+      stopBeat();
       for (const seat of seats.values()) if (seat.tunnel) seat.stream.destroy();
       server.close(() => undefined);
     },

@@ -115,6 +115,13 @@ export const upgradeHead = (statusMessage: string, raw: RawHeaders, setCookie: s
   return `${text}\r\n`;
 };
 
+/** Whether a node's answer is framed so that every reader understands it alike (RFC 9112 section 6); Node's parser takes more than that. */
+export const isPlainlyFramed = (raw: RawHeaders, version: string): boolean => {
+  if (version !== "1.1" && version !== "1.0") return false;
+  const codings = fieldValues(raw, "transfer-encoding");
+  return codings.length === 0 || (version === "1.1" && codings.length === 1 && codings[0]?.trim().toLowerCase() === "chunked");
+};
+
 export interface Refusal {
   status: number;
   /** For `X-Backlot-Reason`. */

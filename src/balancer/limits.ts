@@ -10,6 +10,8 @@ export interface Limits {
   closeMs: number;
   /** For a client to finish its request head (RFC 9110 section 15.5.9: 408). */
   headMs: number;
+  /** For the next bytes of a request body (408). */
+  bodyMs: number;
   /** An idle client connection is kept this long. */
   keepAliveMs: number;
   /** A client that half-closed is asked after this time whether it still reads. */
@@ -22,6 +24,7 @@ export const defaultLimits: Limits = {
   drainMs: 5_000,
   closeMs: 1_000,
   headMs: 60_000,
+  bodyMs: 60_000,
   keepAliveMs: 75_000,
   halfClosedMs: 1_000,
 };

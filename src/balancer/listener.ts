@@ -1,16 +1,17 @@
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { reasonOf } from "../kernel/fault.js";
 import { codeOf } from "./attempt.js";
-import { Door, type Tally } from "./door.js";
+import type { Beat } from "./beat.js";
+import { Door, type Manner, type Tally } from "./door.js";
 import { portHolder } from "./holder.js";
-import type { Limits } from "./limits.js";
 import type { ListenerCounters, ListenerSpec, ListenerState } from "./plane.js";
 import { Roster } from "./roster.js";
 import { createService, type Service } from "./service.js";
 import { secureOptions } from "./tls.js";
 
 interface ListenerOptions {
-  limits: Limits;
+  manner: Manner;
+  beat: Beat;
   hint(node: number, reason: string): void;
 }
 
@@ -38,7 +39,7 @@ export class Listener {
   readonly #options: ListenerOptions;
   readonly #roster = new Roster();
   readonly #service: Service;
-  readonly #tally: Tally = { connections: 0, requests: 0, bytesIn: 0, bytesOut: 0 };
+  readonly #tally: Tally = { connections: 0, requests: 0, handedOver: 0, bytesIn: 0, bytesOut: 0 };
   #door: Door | undefined;
   #leaving = new Set<Promise<void>>();
   #checkPassive = false;
@@ -46,12 +47,13 @@ export class Listener {
   #place: { address: string; port: number } | undefined;
   #pair: string | undefined;
 
+  readonly #hint = (node: number, reason: string): void => {
+    if (this.#checkPassive) this.#options.hint(node, reason);
+  };
+
   constructor(options: ListenerOptions) {
     this.#options = options;
-    const hint = (node: number, reason: string) => {
-      if (this.#checkPassive) options.hint(node, reason);
-    };
-    this.#service = createService({ roster: this.#roster, limits: options.limits, hint });
+    this.#service = createService({ roster: this.#roster, limits: options.manner.limits, hint: this.#hint });
   }
 
   /** See `BalancerPlane.apply`. A refused change leaves the old door serving; nodes and health are taken over in any case. */
@@ -97,7 +99,8 @@ export class Listener {
   }
 
   async #open(spec: ListenerSpec, tls: SecureContextOptions | undefined, port: number): Promise<Door | string> {
-    const options = { address: spec.address, service: this.#service, limits: this.#options.limits, tally: this.#tally };
+    const { manner, beat } = this.#options;
+    const options = { address: spec.address, service: this.#service, roster: this.#roster, manner, beat, tally: this.#tally, hint: this.#hint };
     try {
       return await Door.open({ ...options, port }, spec.protocol, tls);
     } catch (error) {
@@ -112,14 +115,15 @@ export class Listener {
   }
 
   #leave(door: Door): void {
-    const left = door.close(this.#options.limits.drainMs);
+    const left = door.close(this.#options.manner.limits.drainMs);
     this.#leaving.add(left);
     void left.then(() => this.#leaving.delete(left));
   }
 
   get counters(): ListenerCounters {
     const open = this.#door?.openBytes ?? { bytesIn: 0, bytesOut: 0 };
-    return { ...this.#tally, bytesIn: this.#tally.bytesIn + open.bytesIn, bytesOut: this.#tally.bytesOut + open.bytesOut };
+    const { bytesIn, bytesOut } = this.#tally;
+    return { ...this.#tally, bytesIn: bytesIn + open.bytesIn, bytesOut: bytesOut + open.bytesOut, nodes: this.#roster.counters };
   }
 
   /** Resolves when the port is free and no connection is left. */

@@ -1,4 +1,4 @@
-import type { Limits } from "./limits.js";
+import type { Manner } from "./door.js";
 import type { ListenerCounters, ListenerKey, ListenerSpec, ListenerState } from "./plane.js";
 
 /** What the host asks of the worker. TLS keys travel here and nowhere else. */
@@ -15,6 +15,4 @@ export type Report =
   | { kind: "closed"; id: number }
   | { kind: "hint"; key: ListenerKey; node: number; reason: string };
 
-export interface WorkerSettings {
-  limits: Limits;
-}
+export type WorkerSettings = Manner;

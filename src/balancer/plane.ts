@@ -57,6 +57,27 @@ export type ListenerState = { status: "open"; address: string; port: number } | 
 export interface ListenerCounters {
   connections: number;
   requests: number;
+  /** Connections that the fast lane gave to the careful one, since a request on them was not plain. */
+  handedOver: number;
+  /** From clients. */
   bytesIn: number;
+  /** To clients. */
   bytesOut: number;
+  /** By node id: nodes of the listener's spec at this moment and those it had before. */
+  nodes: Record<number, NodeCounters>;
+}
+
+export interface NodeCounters {
+  /** Requests, or connections of a tcp listener, that reached it. */
+  requests: number;
+  /** To the node. */
+  bytesIn: number;
+  /** From the node. */
+  bytesOut: number;
+  /** It could not be reached, broke off, or answered 5xx other than 501 and 505. */
+  errors: number;
+  /** Requests or connections under way. */
+  open: number;
+  /** How many answers began within each bound of `LATENCY_BOUNDS_MS`, counted from the request's head; the last entry: later. */
+  latency: readonly number[];
 }

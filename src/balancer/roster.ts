@@ -1,5 +1,6 @@
 import { type Balance, leastconn, roundrobin, source, usableNodes } from "./algorithm.js";
-import type { ListenerSpec, NodeSpec } from "./plane.js";
+import { Meter } from "./meter.js";
+import type { ListenerSpec, NodeCounters, NodeSpec } from "./plane.js";
 import { cookieNode, nodeCookie, StickTable, stuckNode } from "./stickiness.js";
 
 /** Who asks for a node. */
@@ -24,7 +25,9 @@ export class Roster {
     protocol: "http",
   };
   #balance: Balance = new Map();
-  #open = new Map<number, number>();
+  #usable: readonly NodeSpec[] = [];
+  readonly #meters = new Map<number, Meter>();
+  readonly #openOf = (id: number): number => this.#meters.get(id)?.open ?? 0;
   #table = new StickTable();
 
   update(spec: ListenerSpec): void {
@@ -34,6 +37,8 @@ export class Roster {
     const sameWeights = spec.nodes.every((node) => weights.get(node.id) === node.weight) && weights.size === ids.size;
     if (!sameWeights) this.#balance = new Map();
     this.#spec = spec;
+    this.#usable = usableNodes(spec.nodes, new Set());
+    for (const [id, meter] of this.#meters) if (!ids.has(id) && meter.open === 0) this.#meters.delete(id);
     const up = new Set(spec.nodes.filter((node) => node.up).map((node) => node.id));
     this.#table.keepOnly((id) => up.has(id));
   }
@@ -45,7 +50,7 @@ export class Roster {
   /** `undefined` when no usable node is left. */
   choose(caller: Caller, tried: ReadonlySet<number>, nowMs: number): Choice | undefined {
     const { nodes, stickiness, protocol } = this.#spec;
-    const usable = usableNodes(nodes, tried);
+    const usable = tried.size === 0 ? this.#usable : usableNodes(nodes, tried);
     if (stickiness === "table") {
       const node = stuckNode(nodes, usable, this.#table.find(caller.address, nowMs), tried) ?? this.#next(usable, caller);
       if (node) this.#table.remember(caller.address, node.id, nowMs);
@@ -62,19 +67,26 @@ export class Roster {
 
   #next(usable: readonly NodeSpec[], caller: Caller): NodeSpec | undefined {
     if (this.#spec.algorithm === "source") return source(usable, caller.address);
-    const turn = this.#spec.algorithm === "leastconn" ? leastconn(usable, this.#open, this.#balance) : roundrobin(usable, this.#balance);
-    if (!turn) return undefined;
-    this.#balance = turn.balance;
-    return turn.node;
+    return this.#spec.algorithm === "leastconn" ? leastconn(usable, this.#openOf, this.#balance) : roundrobin(usable, this.#balance);
   }
 
-  /** Counts a connection or request to a node; the returned function, called once, counts it off. */
-  occupy(node: number): () => void {
-    this.#open.set(node, (this.#open.get(node) ?? 0) + 1);
-    return () => {
-      const left = (this.#open.get(node) ?? 1) - 1;
-      if (left > 0) this.#open.set(node, left);
-      else this.#open.delete(node);
-    };
+  /** Counts a connection or request to a node, until `leave`. */
+  enter(node: number): Meter {
+    let meter = this.#meters.get(node);
+    if (!meter) {
+      meter = new Meter();
+      this.#meters.set(node, meter);
+    }
+    meter.open++;
+    return meter;
+  }
+
+  leave(node: number): void {
+    const meter = this.#meters.get(node);
+    if (meter) meter.open--;
+  }
+
+  get counters(): Record<number, NodeCounters> {
+    return Object.fromEntries([...this.#meters].map(([id, meter]) => [id, meter.counters]));
   }
 }

@@ -2,8 +2,9 @@ import http from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type httpProxy from "http-proxy";
+import { plainAddress } from "./address.js";
 import { answerRefusal } from "./answer.js";
-import type { Agents, Attempt, Outcome } from "./attempt.js";
+import { type Agents, type Attempt, isIll, type Outcome } from "./attempt.js";
 import { createForwarder } from "./forwarding.js";
 import { type Arrival, hasBody, isReplayable } from "./headers.js";
 import type { Limits } from "./limits.js";
@@ -27,17 +28,11 @@ interface ServiceOptions {
   hint(node: number, reason: string): void;
 }
 
-/** `::ffff:127.0.0.1` is how a socket that listens on `::` spells an IPv4 client. */
-const plainAddress = (address: string | undefined): string => (address ?? "").replace(/^::ffff:(?=\d+\.)/, "");
-
 const arrivalOf = (req: http.IncomingMessage): Arrival => ({
   client: plainAddress(req.socket.remoteAddress),
   proto: "encrypted" in req.socket ? "https" : "http",
   port: req.socket.localPort ?? 0,
 });
-
-/** 501 and 505 say what the node cannot do, not that it is ill (contract 8.5). */
-const isIll = (status: number): boolean => status >= 500 && status !== 501 && status !== 505;
 
 export const createService = ({ roster, limits, hint }: ServiceOptions): Service => {
   const proxy: httpProxy = createForwarder();
@@ -55,6 +50,7 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
     const caller = { address: arrival.client, cookie: req.headers.cookie };
     const tried = new Set<number>();
     const reasons: string[] = [];
+    const startedMs = performance.now();
     // What is left of a body that nobody reads would be taken for the next request.
     const unread = () => hasBody(req.rawHeaders) && !req.complete;
 
@@ -83,20 +79,25 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
         return;
       }
       const { node } = choice;
-      const release = roster.occupy(node.id);
+      const meter = roster.enter(node.id);
       pass({
         target: node.endpoint,
         attempt: {
           node,
+          meter,
           arrival,
           setCookie: choice.setCookie,
           agents,
           limits,
           answered: (status) => {
-            if (isIll(status)) hint(node.id, `answered ${status}`);
+            meter.took(performance.now() - startedMs);
+            if (!isIll(status)) return;
+            meter.errors++;
+            hint(node.id, `answered ${status}`);
           },
           settle: (outcome) => {
-            release();
+            roster.leave(node.id);
+            if (outcome.kind !== "done" && outcome.kind !== "gone") meter.errors++;
             conclude(node, outcome);
           },
         },
@@ -115,15 +116,23 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
         return;
       }
       const { node } = choice;
-      const release = roster.occupy(node.id);
+      const meter = roster.enter(node.id);
       const reached = await reach(node.endpoint, limits.connectMs);
       if (typeof reached !== "string") {
-        if (!client.destroyed) return joinStreams(client, reached, release);
+        meter.requests++;
+        if (!client.destroyed) {
+          return joinStreams(client, reached, () => {
+            meter.bytesIn += reached.bytesWritten;
+            meter.bytesOut += reached.bytesRead;
+            roster.leave(node.id);
+          });
+        }
         reached.destroy();
-        release();
+        roster.leave(node.id);
         return;
       }
-      release();
+      roster.leave(node.id);
+      meter.errors++;
       hint(node.id, reached);
       tried.add(node.id);
     }

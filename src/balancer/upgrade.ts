@@ -1,8 +1,9 @@
 import http from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { relayAnswer } from "./answer-relay.js";
 import { type Attempt, codeOf, connectReason } from "./attempt.js";
-import { type RequestHead, upgradeHead } from "./headers.js";
+import { isPlainlyFramed, type RequestHead, upgradeHead } from "./headers.js";
 import { joinStreams } from "./tunnel.js";
 
 /** Node lets go of a connection that asks for an upgrade; this gives it a response again, so that a refusal is framed like any other answer. */
@@ -58,6 +59,7 @@ export const upgradePass =
     socket.once("close", clientLeft);
     upstream.once("socket", (peer) =>
       peer.once("connect", () => {
+        attempt.meter.requests++;
         reached = true;
         clearTimeout(timer);
         timer = setTimeout(() => upstream.destroy(Object.assign(new Error("no answer"), { code: "NO_ANSWER" })), attempt.limits.answerMs);
@@ -76,10 +78,18 @@ export const upgradePass =
       socket.write(upgradeHead(answer.statusMessage ?? "", answer.rawHeaders, attempt.setCookie), "latin1");
       if (peerHead.length > 0) socket.write(peerHead);
       if (early && early.length > 0) peer.write(early);
-      joinStreams(socket, peer, () => settle({ kind: "done" }));
+      joinStreams(socket, peer, () => {
+        attempt.meter.bytesIn += (peer as Socket).bytesWritten;
+        attempt.meter.bytesOut += (peer as Socket).bytesRead;
+        settle({ kind: "done" });
+      });
     });
     upstream.once("response", (answer) => {
       if (settled) return answer.destroy();
+      if (!isPlainlyFramed(answer.rawHeaders, answer.httpVersion)) {
+        fail(Object.assign(new Error("unclear framing"), { code: "HPE_UNCLEAR_FRAMING" }));
+        return upstream.destroy();
+      }
       answered = true;
       clearTimeout(timer);
       try {

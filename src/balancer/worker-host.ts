@@ -2,13 +2,17 @@ import { Worker } from "node:worker_threads";
 import { reasonOf } from "../kernel/fault.js";
 import { defaultLimits, type Limits } from "./limits.js";
 import type { Order, Report, WorkerSettings } from "./messages.js";
-import type { BalancerPlane, ListenerCounters, ListenerKey, ListenerSpec, ListenerState } from "./plane.js";
+import type { BalancerPlane, ListenerCounters, ListenerKey, ListenerSpec, ListenerState, NodeCounters } from "./plane.js";
 
 export interface PlaneOptions {
   /** Told when the worker thread was lost, and when a listener could not be opened again after that. */
   onProblem?(reason: string): void;
   /** Real milliseconds; for tests that must see a bound pass. */
   limits?: Partial<Limits>;
+  /** Off: every request takes the careful lane. Default on. */
+  fastLane?: boolean;
+  /** Off: client connections are closed after each answer, as the public service does. Default on. */
+  keepAlive?: boolean;
 }
 
 type Unnumbered<T> = T extends { id: number } ? Omit<T, "id"> : never;
@@ -23,19 +27,40 @@ const SHORT_LIFE_MS = 5_000;
 const PATIENCE = 3;
 const RESTART_AFTER_MS = [0, 100, 500, 2_000, 5_000] as const;
 
-const sum = (a: ListenerCounters | undefined, b: ListenerCounters): ListenerCounters => ({
-  connections: (a?.connections ?? 0) + b.connections,
+const sumOfNode = (a: NodeCounters | undefined, b: NodeCounters): NodeCounters => ({
   requests: (a?.requests ?? 0) + b.requests,
   bytesIn: (a?.bytesIn ?? 0) + b.bytesIn,
   bytesOut: (a?.bytesOut ?? 0) + b.bytesOut,
+  errors: (a?.errors ?? 0) + b.errors,
+  open: b.open,
+  latency: b.latency.map((count, index) => count + (a?.latency[index] ?? 0)),
 });
+
+/** `a` is the past: what was open then is not any more. */
+const sum = (a: ListenerCounters | undefined, b: ListenerCounters): ListenerCounters => {
+  if (!a) return b;
+  const past = Object.entries(a.nodes).map(([id, counters]) => [id, { ...counters, open: 0 }]);
+  const present = Object.entries(b.nodes).map(([id, counters]) => [id, sumOfNode(a.nodes[Number(id)], counters)]);
+  return {
+    connections: a.connections + b.connections,
+    requests: a.requests + b.requests,
+    handedOver: a.handedOver + b.handedOver,
+    bytesIn: a.bytesIn + b.bytesIn,
+    bytesOut: a.bytesOut + b.bytesOut,
+    nodes: Object.fromEntries([...past, ...present]),
+  };
+};
 
 /**
  * The balancer's data plane in a worker thread (DESIGN section 3, Threads). The thread starts with the first listener. When it dies it is
  * replaced and its listeners are opened again with their last specs.
  */
 export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
-  const settings: WorkerSettings = { limits: { ...defaultLimits, ...options.limits } };
+  const settings: WorkerSettings = {
+    limits: { ...defaultLimits, ...options.limits },
+    fastLane: options.fastLane ?? true,
+    keepAlive: options.keepAlive ?? true,
+  };
   const wanted = new Map<ListenerKey, { spec: ListenerSpec; port: number | undefined }>();
   const pending = new Map<number, Pending>();
   const watchers = new Set<(key: ListenerKey, node: number, reason: string) => void>();

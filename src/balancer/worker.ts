@@ -1,13 +1,18 @@
 import { parentPort, workerData } from "node:worker_threads";
+import { Beat } from "./beat.js";
 import { HintThrottle } from "./hint-throttle.js";
 import { Listener } from "./listener.js";
 import type { Order, Report, WorkerSettings } from "./messages.js";
-import type { ListenerKey, ListenerState } from "./plane.js";
+import type { ListenerCounters, ListenerKey, ListenerState } from "./plane.js";
 
 // The worker thread's door: orders in, reports out. Orders about one key run one after the other, different keys side by side.
 
-const { limits } = workerData as WorkerSettings;
+const manner = workerData as WorkerSettings;
+const { limits } = manner;
+const beat = new Beat();
 const listeners = new Map<ListenerKey, Listener>();
+/** What listeners that are gone had counted: whoever adds bytes up reads now and then, and keys are never used again. */
+const ended = new Map<ListenerKey, ListenerCounters>();
 const turns = new Map<ListenerKey, Promise<void>>();
 const throttle = new HintThrottle();
 
@@ -33,6 +38,7 @@ const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<Listener
   if (!wanted) {
     const listener = listeners.get(key);
     await listener?.close(limits.drainMs);
+    if (listener) ended.set(key, listener.counters);
     listeners.delete(key);
     return { status: "closed" };
   }
@@ -41,7 +47,7 @@ const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<Listener
     const hint = (node: number, reason: string) => {
       if (throttle.admits(`${key} ${node} ${reason}`, performance.now())) report({ kind: "hint", key, node, reason });
     };
-    listener = new Listener({ limits, hint });
+    listener = new Listener({ manner, beat, hint });
     listeners.set(key, listener);
   }
   return listener.apply(wanted, lastPort);
@@ -51,7 +57,11 @@ const obey = async (order: Order): Promise<void> => {
   if (order.kind === "apply") {
     report({ kind: "state", id: order.id, state: await inTurn(order.key, () => apply(order)) });
   } else if (order.kind === "counters") {
-    report({ kind: "counters", id: order.id, counters: Object.fromEntries([...listeners].map(([key, listener]) => [key, listener.counters])) });
+    report({
+      kind: "counters",
+      id: order.id,
+      counters: Object.fromEntries([...ended, ...[...listeners].map(([key, listener]) => [key, listener.counters] as const)]),
+    });
   } else {
     await Promise.all([...listeners].map(([key, listener]) => inTurn(key, () => listener.close(limits.closeMs))));
     report({ kind: "closed", id: order.id });

@@ -1,14 +1,24 @@
 import type { Problem } from "../kernel/fault.js";
 
 /** What `backlot start` prints for people once it serves. */
-export const welcome = (run: { url: string; token: string; runtime: string; state: string; onExit: "keep" | "stop" }): string[] => {
+export const welcome = (run: {
+  url: string;
+  linodeUrl: string | undefined;
+  token: string;
+  runtime: string;
+  dns: { address: string; port: number } | null;
+  state: string;
+  onExit: "keep" | "stop";
+}): string[] => {
   const bearer = `-H 'Authorization: Bearer ${run.token}'`;
   const balancer = `'{"region":"us-east","label":"web","client_conn_throttle":0}'`;
   return [
     `Backlot serves at ${run.url}`,
+    ...(run.linodeUrl === undefined ? [] : [`  linode   ${run.linodeUrl} (the public spelling)`]),
     `  token    ${run.token}`,
     `  runtime  ${run.runtime}`,
     `  state    ${run.state}`,
+    ...(run.dns ? [`  names    ${run.dns.address} port ${run.dns.port} (backlot dns says how this machine asks there)`] : []),
     "",
     "The next three commands to type:",
     `  curl ${run.url}/v4/regions`,
@@ -20,8 +30,14 @@ export const welcome = (run: { url: string; token: string; runtime: string; stat
 };
 
 /** The one line `start --json` begins with. */
-export const machineLine = (run: { url: string; token: string; runtime: string; pid: number; state: string }): string =>
-  JSON.stringify({ url: run.url, token: run.token, runtime: run.runtime, pid: run.pid, state: run.state });
+export const machineLine = (run: {
+  url: string;
+  linodeUrl: string | undefined;
+  token: string;
+  runtime: string;
+  pid: number;
+  state: string;
+}): string => JSON.stringify({ url: run.url, linode_url: run.linodeUrl, token: run.token, runtime: run.runtime, pid: run.pid, state: run.state });
 
 /** One line a problem, the setting's name first. */
 export const problemLines = (problems: readonly Problem[]): string[] =>

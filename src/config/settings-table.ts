@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { parseCidr, parseIpv4, type Range } from "../kernel/addresses.js";
+import { serverPlace } from "../kernel/names.js";
 import type { Config } from "./settings.js";
 
 /** One row: everything there is to know of a setting. Flag, variable and help text are derived from it (`configFlags`). */
@@ -81,6 +82,9 @@ export const settingsTable: SettingsTable = {
     description: "TCP port of the API; 0 picks a free one",
     default: 4747,
   }),
+  linodePort: number("PORT", "a whole number from 0 to 65535", (port) => Number.isInteger(port) && port >= 0 && port <= 65535, {
+    description: "one more TCP port, where every path under /v4 speaks the public Linode spelling (default: none; /v4beta always does)",
+  }),
   host: text("ADDRESS", "an IP address or a host name", isHost, { description: "address the API binds to", default: "127.0.0.1" }),
   state: text("DIR", "the path of a folder", (path) => path.trim() !== "" && !path.includes("\0"), {
     description: "folder of the state (default: $XDG_STATE_HOME/backlot, or ~/.local/state/backlot)",
@@ -112,8 +116,28 @@ export const settingsTable: SettingsTable = {
   imageFallback: text("SLUG", 'an image slug such as "cloud/debian12"', (slug) => /^[a-z0-9][a-z0-9.-]*\/[a-z0-9][a-z0-9._-]*$/i.test(slug), {
     description: "image to boot when the asked one cannot be had (default: fail with the reason)",
   }),
+  rateLimit: onOff({ description: "refuse calls beyond the public API's rate limits with 429" }),
   onExit: choice(["keep", "stop"], { description: "what becomes of running instances when Backlot stops", default: "keep" }),
   allowHostScripts: onOff({ description: "let the process runtime run scripts that Backlot does not ship, as you, on this machine" }),
+  dnsPort: {
+    kind: "number",
+    placeholder: "PORT",
+    description: 'UDP and TCP port of the name server; 0 picks a free one, "off" has none',
+    default: 4753,
+    schema: z.union([z.int().min(0).max(65_535), z.literal("off")], { error: 'a whole number from 0 to 65535, or "off"' }),
+    secret: false,
+  },
+  dnsHost: text("ADDRESS", "an IP address", (value) => isIP(value) !== 0, {
+    description: "address the name server binds to",
+    default: "127.0.0.1",
+  }),
+  dnsUpstream: text(
+    "ADDRESSES",
+    'IP addresses with commas between them, each with or without a port, such as "192.0.2.1,192.0.2.2:5353"',
+    (value) => value.split(",").every((each) => isIP(serverPlace(each.trim())?.host ?? "") !== 0),
+    { description: "resolvers that names beyond Backlot's are looked up with (default: this machine's)" },
+  ),
+  dnsForward: onOff({ description: "look up names beyond Backlot's for this machine too, not only for instances" }),
   logLevel: choice(["fatal", "error", "warn", "info", "debug", "trace", "silent"], { description: "how much is logged", default: "info" }, "LEVEL"),
   json: onOff({ description: "print the first line on standard output as JSON" }),
 };

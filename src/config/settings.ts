@@ -4,6 +4,10 @@ export interface Config {
   port: number;
   /** Address the API binds to; loopback unless the user asked otherwise. */
   host: string;
+  /** A second TCP port, where shared paths speak the public vendor's spelling too; 0 picks a free one, undefined: there is none. */
+  linodePort: number | undefined;
+  /** Calls are counted and refused as in production (contract 7.2). */
+  rateLimit: boolean;
   /** Folder of the state, absolute. */
   state: string;
   runtime: "auto" | "docker" | "process";
@@ -20,6 +24,14 @@ export interface Config {
   imageFallback: string | undefined;
   onExit: "keep" | "stop";
   allowHostScripts: boolean;
+  /** UDP and TCP port of the name server; 0 picks a free one, "off": there is none. */
+  dnsPort: number | "off";
+  /** Address the name server binds to. */
+  dnsHost: string;
+  /** Resolvers that names beyond ours are looked up with, `ADDRESS[:PORT]` and commas; undefined: this machine's. */
+  dnsUpstream: string | undefined;
+  /** Names beyond ours are looked up for this machine too, not only for guests. */
+  dnsForward: boolean;
   logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";
   json: boolean;
 }

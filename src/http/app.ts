@@ -3,12 +3,15 @@ import express, { type NextFunction, type Request, type Response } from "express
 import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
+import { snake } from "../kernel/snake.js";
 import type { Cloud } from "../resources/cloud.js";
 import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
 import { bodyLimitBytes, parseBody } from "./body.js";
+import { dialectOf, doorOf } from "./dialects/dialect.js";
 import { selected } from "./filter.js";
 import { requestFault } from "./origin.js";
 import { envelope, type Page, pageOf } from "./paging.js";
+import { type Allowance, openRateLimits, type RateLimits } from "./rate-limit.js";
 import { camelKeys, snakeKeys } from "./spelling.js";
 import { errorBody, statusOf } from "./status.js";
 
@@ -16,17 +19,31 @@ export interface Log {
   error(details: object, message: string): void;
 }
 
-/** Native bounds of `page_size` (DESIGN section 3 "Transport"). */
-const pageBounds = { min: 1, max: 500 };
 const specVersion = "4.0.0";
 
 /** Contract 7.1. The content type is exact: official clients compare it for equality, and express would add a charset. */
 const answer = (res: Response, status: number, body: unknown): void => {
-  const bytes = Buffer.from(JSON.stringify(body));
+  const dialect = dialectOf(res);
+  const bytes = Buffer.from(JSON.stringify(dialect.said(body)));
+  for (const name of ["X-OAuth-Scopes", "X-Accepted-OAuth-Scopes"]) {
+    const scopes = res.getHeader(name);
+    if (scopes !== undefined) res.setHeader(name, dialect.scopes(String(scopes)));
+  }
   res.statusCode = status;
   res.setHeader("Content-Type", "application/json");
   res.setHeader("Content-Length", bytes.length);
   res.end(bytes);
+};
+
+/**
+ * Contract 7.1. `Retry-After` stands on every answer (contract, decision 5): seconds until the window ends where calls are counted, and 0
+ * where they are not, since clients that are told "busy" wait that long.
+ */
+const sayAllowance = (res: Response, clock: Cloud["clock"], { limit, remaining, resetMs }: Allowance, enforced: boolean): void => {
+  res.setHeader("X-RateLimit-Limit", limit);
+  res.setHeader("X-RateLimit-Remaining", remaining);
+  res.setHeader("X-RateLimit-Reset", Math.ceil(resetMs / 1000));
+  res.setHeader("Retry-After", enforced ? Math.max(1, Math.ceil((resetMs - clock.now()) / 1000)) : 0);
 };
 
 const commonHeaders = (_req: Request, res: Response, next: NextFunction): void => {
@@ -40,7 +57,10 @@ const commonHeaders = (_req: Request, res: Response, next: NextFunction): void =
   res.setHeader("Access-Control-Allow-Origin", "*");
   res.setHeader("Access-Control-Allow-Methods", "HEAD, GET, OPTIONS, POST, PUT, DELETE");
   res.setHeader("Access-Control-Allow-Headers", "Authorization, Origin, X-Requested-With, Content-Type, Accept, X-Filter");
-  res.setHeader("Access-Control-Expose-Headers", "X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-Request-Id");
+  res.setHeader(
+    "Access-Control-Expose-Headers",
+    "X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After",
+  );
   next();
 };
 
@@ -88,10 +108,16 @@ const pathParameters = (route: Route<never>, req: Request) => {
 };
 
 /** The body and its problems; the rules are asked too when there are others (`known`) already, and a field is told once. */
-const checkedBody = <C>(route: Route<C>, call: Call<C, undefined>, known: number, req: Request): { body: unknown; problems: readonly Problem[] } => {
+const checkedBody = <C>(
+  route: Route<C>,
+  call: Call<C, undefined>,
+  known: number,
+  req: Request,
+  heard: (body: unknown) => unknown,
+): { body: unknown; problems: readonly Problem[] } => {
   const schema: BodySchema<unknown> = route.body ?? anyBody;
   const raw = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
-  const { body, problems, flagged } = schema.parse(camelKeys(parseBody(raw, req.headers["content-type"]), schema.verbatim));
+  const { body, problems, flagged } = schema.parse(camelKeys(heard(parseBody(raw, req.headers["content-type"])), schema.verbatim));
   if (problems.length + known === 0 || !route.rules) return { body, problems };
   const isTold = (field = ""): boolean => [...flagged].some((at) => field === at || field.startsWith(`${at}.`) || field.startsWith(`${at}[`));
   const broken = route.rules({ ...call, body }, flagged).filter(({ field }) => !isTold(field));
@@ -111,7 +137,7 @@ const collecting = <T>(problems: Problem[], check: () => T): T | undefined => {
 
 const answerList = (listing: Listing, problems: Problem[], page: Page, req: Request, res: Response): void => {
   const header = req.headers["x-filter"];
-  const rows = collecting(problems, () => selected(listing, Array.isArray(header) ? header.join(",") : header));
+  const rows = collecting(problems, () => selected(listing, Array.isArray(header) ? header.join(",") : header, dialectOf(res).heard));
   if (problems.length > 0 || !rows) throw new Fault("invalid", problems);
   answer(res, 200, snakeKeys(envelope(listing, rows, page)));
 };
@@ -119,10 +145,13 @@ const answerList = (listing: Listing, problems: Problem[], page: Page, req: Requ
 /** Answers one request: parameters, header and body are checked together, so that all problems come at once. */
 const serve = async <C>(route: Route<C>, context: C, caller: Caller | undefined, req: Request, res: Response): Promise<void> => {
   const { query, problems, names } = queryOf(req);
-  const { page, problems: pageProblems } = pageOf(query, pageBounds);
+  const { page, problems: pageProblems } = pageOf(query, dialectOf(res).pageSize);
   problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
-  const call = { cloud: context, ...pathParameters(route, req), query, body: undefined, caller };
-  const checked = collecting(problems, () => checkedBody(route, call, problems.length, req));
+  const remoteAddress = (req.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
+  const call = { cloud: context, ...pathParameters(route, req), query, body: undefined, caller, remoteAddress };
+  const checked = collecting(problems, () =>
+    checkedBody(route, call, problems.length, req, (body) => dialectOf(res).heard(body, (route.body?.verbatim ?? []).map(snake))),
+  );
   problems.push(...(checked?.problems ?? []));
   // A list is only read, so its filter is judged even when something else is wrong.
   if (problems.length > 0 && route.answers !== "list") throw new Fault("invalid", problems);
@@ -149,15 +178,39 @@ export interface Mounted<C> {
   context: C;
 }
 
+export interface Door {
+  /** Name or address that the API is bound to. */
+  host: string;
+  /** The port that speaks the public vendor's spelling on every path; undefined when there is none. */
+  publicPort: number | undefined;
+  rateLimit: boolean;
+}
+
+/** RFC 6750 section 3: what a 401 asks for, and what was wrong with the token that came. */
+const challenge = (req: Request): string => `Bearer realm="Backlot"${req.headers.authorization === undefined ? "" : ', error="invalid_token"'}`;
+
+/** Limits count by token, or by address on public paths (contract 7.2). */
+const takeCall = (limits: RateLimits, cloud: Cloud, enforced: boolean, route: Route<never>, req: Request, res: Response): void => {
+  const caller = res.locals.caller as Caller | undefined;
+  const allowance = limits.take(caller ? `${caller.username} ${caller.tokenId}` : `from ${req.socket.remoteAddress}`, route);
+  sayAllowance(res, cloud.clock, allowance, enforced);
+  if (allowance.refused) throw new Fault("too-many", [{ reason: "Too many requests" }]);
+};
+
 /** The whole API as an express application. Every answer is JSON, whatever went wrong. */
-export const createApp = (cloud: Cloud, log: Log, host: string, mounts: ReadonlyArray<Mounted<never>>): express.Express => {
+export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyArray<Mounted<never>>): express.Express => {
+  const limits = openRateLimits(cloud.clock, door.rateLimit);
   const app = express();
   app.disable("x-powered-by");
   app.disable("etag");
   app.enable("case sensitive routing");
   app.set("query parser", false);
+  app.use(doorOf(door.publicPort));
   app.use(commonHeaders);
-  app.use((req, _res, next) => next(requestFault(req, host)));
+  app.use((req, res, next) => {
+    sayAllowance(res, cloud.clock, limits.untaken(), door.rateLimit);
+    next(requestFault(req, door.host));
+  });
   const readRaw = express.raw({ type: () => true, limit: bodyLimitBytes });
   const verbs = new Map<string, Set<string>>();
   for (const { routes, context } of mounts) {
@@ -169,6 +222,7 @@ export const createApp = (cloud: Cloud, log: Log, host: string, mounts: Readonly
         (req, res, next) => {
           res.locals.verbatim = (route.body as BodySchema<unknown> | undefined)?.verbatim;
           res.locals.caller = authorize(cloud, route, req, res);
+          takeCall(limits, cloud, door.rateLimit, route, req, res);
           next();
         },
         readRaw,
@@ -191,6 +245,7 @@ export const createApp = (cloud: Cloud, log: Log, host: string, mounts: Readonly
     if (res.headersSent) return void res.destroy();
     const fault = faultOf(error);
     if (fault) {
+      if (fault.kind === "unauthenticated") res.setHeader("WWW-Authenticate", challenge(req));
       if (fault.kind === "unavailable") log.error({ requestId: res.getHeader("X-Request-Id"), cause: fault.cause ?? fault }, fault.message);
       return answer(res, statusOf[fault.kind], errorBody(fault.problems, res.locals.verbatim));
     }

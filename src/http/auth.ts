@@ -19,13 +19,18 @@ export const callerOf = (cloud: Pick<Cloud, "store" | "clock" | "controlHash">, 
 
 export const invalidToken = (): Fault => new Fault("unauthenticated", [{ reason: "Invalid Token" }]);
 
+/** The scope a route wants, `word:level` (contract 4.2: GET reads, the rest writes, unless the route says otherwise). */
+const wantedScope = (scope: string, method: Method): string =>
+  scope.includes(":") ? scope : `${scope}:${method === "GET" ? "read_only" : "read_write"}`;
+
 /** What a route accepts, as in `X-Accepted-OAuth-Scopes` (contract 4.2: GET reads, the rest writes). */
-export const acceptedScope = (scope: string | null, method: Method): string =>
-  scope === null || scope === "*" ? "*" : `${scope}:${method === "GET" ? "read_only" : "read_write"}`;
+export const acceptedScope = (scope: string | null, method: Method): string => (scope === null || scope === "*" ? "*" : wantedScope(scope, method));
 
 /** Whether the token's scopes allow it; `read_write` includes reading. A route with scope `*` wants a full-rights token. */
 export const isAllowed = (caller: Caller, scope: string, method: Method): boolean => {
   const held = caller.scopes.split(/[ ,]+/);
   if (held.includes("*")) return true;
-  return scope !== "*" && (held.includes(`${scope}:read_write`) || (method === "GET" && held.includes(`${scope}:read_only`)));
+  if (scope === "*") return false;
+  const wanted = wantedScope(scope, method);
+  return held.includes(wanted) || held.includes(wanted.replace(":read_only", ":read_write"));
 };

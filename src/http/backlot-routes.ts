@@ -5,9 +5,13 @@ import { type Route, route } from "../kernel/route.js";
 export interface Operator {
   health(): object;
   capabilities(): object;
+  /** Where names are answered; undefined without a name server. */
+  dns(): object | undefined;
   /** Where an instance really is; undefined when there is none. */
   instance(id: number): Promise<object | undefined>;
   dial(address: string, port: number): { host: string; port: number } | undefined;
+  /** What the running billing month cost so far, and the bytes behind this calendar month's transfer. */
+  costs(): object;
   /** A node's last 50 measurements; undefined when there is no such node. */
   probes(node: number): object | undefined;
   /** SIGKILL to the machine; false when there is no such instance. */
@@ -51,6 +55,14 @@ export const backlotRoutes: readonly Route<Operator>[] = [
   }),
   route<Operator, undefined>({
     method: "GET",
+    path: "/_backlot/dns",
+    scope: null,
+    summary: "Where names are answered, and for whom.",
+    answers: "one",
+    run: ({ cloud }) => found(cloud.dns()),
+  }),
+  route<Operator, undefined>({
+    method: "GET",
     path: "/_backlot/instances/:instanceId",
     scope: "*",
     summary: "Where an instance really is.",
@@ -74,6 +86,14 @@ export const backlotRoutes: readonly Route<Operator>[] = [
     summary: "The last 50 health checks of a node.",
     answers: "one",
     run: ({ cloud, params }) => found(cloud.probes(params.nodeId ?? 0)),
+  }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/costs",
+    scope: "*",
+    summary: "What everything cost so far this billing month, and the bytes it carried this calendar month.",
+    answers: "one",
+    run: ({ cloud }) => cloud.costs(),
   }),
   route<Operator, undefined>({
     method: "GET",

@@ -100,10 +100,10 @@ const inOrder = (a: unknown, b: unknown): number => {
   return a < b ? -1 : 1;
 };
 
-/** The rows that an `X-Filter` header selects, in its order; all of them without a header. */
-export const selected = <R>(listing: Listing<R>, header: string | undefined): readonly R[] => {
+/** The rows that an `X-Filter` header selects, in its order; all of them without a header. `heard` turns a dialect's names into ours. */
+export const selected = <R>(listing: Listing<R>, header: string | undefined, heard: (filter: unknown) => unknown): readonly R[] => {
   if (header === undefined || header.trim() === "") return listing.rows;
-  const filter = parseJson(header, "X-Filter");
+  const filter = heard(parseJson(header, "X-Filter"));
   if (!isObject(filter)) throw new Fault("invalid", [{ reason: "Must be a JSON object.", field: "X-Filter" }]);
   const { matches, orderBy, descending } = selectionOf(filter, listing.filterable);
   const rows = listing.rows.filter((row) => matches((name) => listing.fieldValue(row, name)));

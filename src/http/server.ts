@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { cannotStart, reasonOf } from "../kernel/fault.js";
@@ -27,7 +28,7 @@ const phrases: Record<number, string> = {
 /** An answer for a request that never reaches the application; the connection ends with it. `more` is header lines. */
 const rawAnswer = (status: number, reason: string, more = ""): string => {
   const body = JSON.stringify(errorBody([{ reason }]));
-  return `HTTP/1.1 ${status} ${phrases[status]}\r\n${more}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
+  return `HTTP/1.1 ${status} ${phrases[status]}\r\n${more}X-Request-Id: ${randomUUID()}\r\nRetry-After: 0\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
 };
 
 /** What is not HTTP, or too much of it, is answered in JSON as well. */
@@ -55,7 +56,7 @@ const listen = (server: Server, port: number, host: string): Promise<AddressInfo
 export const openServer = async (host: string, port: number): Promise<ApiServer> => {
   let serving: RequestListener = (_request, response) => {
     response
-      .writeHead(503, { "Content-Type": "application/json", "Retry-After": "1" })
+      .writeHead(503, { "Content-Type": "application/json", "Retry-After": "1", "X-Request-Id": randomUUID() })
       .end(JSON.stringify(errorBody([{ reason: "Backlot is starting." }])));
   };
   const server = createServer(

@@ -1,8 +1,8 @@
 import { snake } from "../kernel/snake.js";
 
-/** `ssl_cert` -> `sslCert`; undefined for what is no wire name of ours, so that `sslCert` itself is no second spelling. */
+/** `ssl_cert` -> `sslCert`, `address_1` stays; undefined for what is no wire name of ours, so that `sslCert` itself is no second spelling. */
 const camel = (name: string): string | undefined =>
-  /^[a-z0-9_]+$/.test(name) && !name.startsWith("__") ? name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : undefined;
+  /^[a-z0-9_]+$/.test(name) && !name.startsWith("__") ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : undefined;
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 

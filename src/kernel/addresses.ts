@@ -43,4 +43,7 @@ export const slice = (range: Range, prefix: number, index: number): Range => {
   return { base: range.base + index * size, prefix, size };
 };
 
+/** The first address of a network after its own: where its machines find their way out, as we lay networks out. */
+export const gatewayOf = (range: Range): string => formatIpv4(range.base + 1);
+
 export const netmask = (range: Range): string => formatIpv4(2 ** 32 - range.size);

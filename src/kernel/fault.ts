@@ -12,12 +12,14 @@ export interface Problem {
  */
 export type FaultKind =
   | "invalid"
+  | "conflict"
   | "unauthenticated"
   | "forbidden"
   | "not-found"
   | "method-not-allowed"
   | "unsupported-type"
   | "too-large"
+  | "too-many"
   | "unavailable"
   | "startup";
 

@@ -45,6 +45,26 @@ type UpdateNames<T extends FieldTable> = {
   [N in keyof T]: T[N]["setter"] extends "write" ? N : T[N]["options"] extends { update: true } ? N : never;
 }[keyof T];
 
+/** The value without the nulls at these places. */
+const without = (value: unknown, places: ReadonlySet<string>, at = ""): unknown => {
+  if (Array.isArray(value)) return value.map((entry, index) => without(entry, places, `${at}/${index}`));
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).map(([name, member]): [string, unknown] => [name, without(member, places, `${at}/${name}`)]);
+  return Object.fromEntries(members.filter(([name, member]) => member !== null || !places.has(`${at}/${name}`)));
+};
+
+/**
+ * Clients send null for optional members and mean "absent" (contract, decision 8), inside members too: a null that is refused is left out
+ * and the value judged again. Where null means something, the schema takes it and nothing is left out.
+ */
+const parsedWithoutNulls = <S extends z.ZodType>(schema: S, value: unknown): z.ZodSafeParseResult<z.infer<S>> => {
+  const parsed = schema.safeParse(value, { error: reasonFor });
+  if (parsed.success || typeof value !== "object") return parsed;
+  if (value === null) return schema.safeParse(undefined, { error: reasonFor });
+  const places = new Set(parsed.error.issues.map(({ path }) => `/${path.map(String).join("/")}`));
+  return schema.safeParse(without(value, places), { error: reasonFor });
+};
+
 /** What a caller sends to create. Members left out, or `null` where null means nothing, are absent. */
 export type CreateBody<T extends FieldTable> = { [N in RequiredNames<T>]: z.infer<T[N]["schema"]> } & {
   [N in Exclude<CreateNames<T>, RequiredNames<T>>]?: z.infer<T[N]["schema"]> | undefined;
@@ -90,7 +110,7 @@ const bodySchema = <B>(table: FieldTable, takes: (entry: Field) => boolean, requ
       const flagged = new Set<string>();
       const body: Record<string, unknown> = {};
       for (const [name, schema] of members) {
-        const parsed = schema.safeParse(given.get(name), { error: reasonFor });
+        const parsed = parsedWithoutNulls(schema, given.get(name));
         if (parsed.success) {
           if (parsed.data !== undefined) body[name] = parsed.data;
           continue;
@@ -117,7 +137,7 @@ export const customSchema = <S extends z.ZodType>(schema: S): BodySchema<z.infer
   schema,
   verbatim: [],
   parse: (value) => {
-    const parsed = schema.safeParse(value, { error: reasonFor });
+    const parsed = parsedWithoutNulls(schema, value);
     if (parsed.success) return { body: parsed.data as Partial<z.infer<S>>, problems: [], flagged: new Set() };
     const problems = problemsOf(parsed.error);
     return { body: {}, problems, flagged: new Set(problems.map(({ field: at }) => at?.split(/[.[]/)[0] ?? "")) };

@@ -26,6 +26,8 @@ export interface Call<C, B> {
   body: B;
   /** Undefined only on public routes that were called without a token. */
   caller: Caller | undefined;
+  /** Where the request came from; IPv4 as such, not mapped into IPv6. */
+  remoteAddress: string;
 }
 
 /** Rows to list: `http` filters, orders and pages them, and makes views of one page only. */
@@ -48,7 +50,7 @@ export interface Route<C, B = any> {
   textParams?: readonly string[];
   /** Query parameters it takes. None under `/v4`, where only `page` and `page_size` exist (description section 1). */
   query?: readonly string[];
-  /** Scope word; GET wants `word:read_only`, the rest `word:read_write`. `null`: no token needed. */
+  /** Scope word; GET wants `word:read_only`, the rest `word:read_write`, unless the level stands behind the word. `null`: no token needed. */
   scope: string | null;
   summary: string;
   body?: BodySchema<B>;

@@ -1,4 +1,4 @@
-import { addressesOf, allocateAddress, releaseSlice } from "../resources/addresses/address.js";
+import { exchangeAddresses } from "../resources/addresses/address.js";
 import type { Cloud, Tx } from "../resources/cloud.js";
 import { allocatedMb } from "../resources/disks/disk.js";
 import { moveEvent } from "../resources/events/event.js";
@@ -61,11 +61,7 @@ export const changeRegion = async (ground: Ground, row: InstanceRow, job: Of<"mi
     const now = current(tx, row, job);
     if (!now) return;
     const moved = tx.update("instance", now.id, { region: job.region, boots: nextBoots(now) });
-    for (const address of addressesOf(tx, now.id)) {
-      allocateAddress(tx, cloud, moved, address.public);
-      tx.remove("address", address.id);
-    }
-    releaseSlice(tx, now.region);
+    exchangeAddresses(tx, cloud, moved);
   });
 };
 

@@ -1,5 +1,5 @@
 import { reasonOf } from "../kernel/fault.js";
-import { addressesOf, releaseSlice } from "../resources/addresses/address.js";
+import { type FreedAddressRow, freedOf, releaseAddresses } from "../resources/addresses/address.js";
 import type { Cloud, Tx } from "../resources/cloud.js";
 import { disksOf } from "../resources/disks/disk.js";
 import { moveEvent } from "../resources/events/event.js";
@@ -23,6 +23,8 @@ export interface JobGround {
   see(row: InstanceRow, machine: Machine | undefined, problem?: string | null): void;
   /** The watchdog's own try failed: it waits again. */
   rewait(id: number): void;
+  /** What a machine surely has no more may be given to others. */
+  letGo(freed: readonly FreedAddressRow[]): Promise<void>;
 }
 
 /** Writes the end of a job, unless the row has moved on meanwhile (deleted, say). */
@@ -45,8 +47,7 @@ const removeInstance = async ({ cloud, driver, see }: JobGround, row: InstanceRo
     throw error;
   }
   await cloud.store.commit((tx) => {
-    for (const address of addressesOf(tx, row.id)) tx.remove("address", address.id);
-    releaseSlice(tx, row.region);
+    releaseAddresses(tx, row);
     clearLayout(tx, row.id);
     tx.remove("instance", row.id);
     moveEvent(tx, cloud, job.eventId, "finished");
@@ -62,8 +63,12 @@ const endDeployment = ({ cloud }: JobGround, row: InstanceRow, job: Job): Promis
     startJob(tx, cloud, now, { verb: "boot" }, { username: undefined, secondary: profile && profileEntity(profile) });
   });
 
+/** Does this verb bring the machine to what the row wants, addresses and all? */
+export const fitsMachine = (verb: Job["verb"]): boolean => powerVerbs.includes(verb);
+
 /** A change that fails before it touched the machine leaves it running. */
 const changes: readonly Job["verb"][] = ["resize", "mutate", "migrate"];
+const powerVerbs: readonly Job["verb"][] = ["boot", "reboot", "shutdown", "watchdog", "rescue", ...changes];
 
 /**
  * A verb that failed is over: the reason is in its event, and a power verb leaves the instance offline; whoever asked decides what next
@@ -80,14 +85,16 @@ const failJob = async ({ cloud, rewait }: JobGround, row: InstanceRow, job: Job,
 
 /** The machine as the row wants it. */
 const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
-  const { cloud, driver, see } = ground;
+  const { cloud, driver, see, letGo } = ground;
   if (row.power === "on") await fillCopies(cloud, driver, row.id);
+  const freed = freedOf(cloud.store, row.id);
   const spec = machineSpec(cloud, row);
   // What is off, and was never booted, is made when it is: an image may take a while to be had.
   const isNeeded = spec.running || (await driver.list(row.id)).length > 0;
   const machine: Machine = isNeeded
     ? await driver.ensure(spec, signal)
     : { instance: row.id, fingerprint: spec.fingerprint, running: false, boots: spec.boots };
+  await letGo(freed);
   // Deleted meanwhile: what is being taken away must not look like something that runs.
   if (cloud.store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
   await endJob(cloud, row, job, (tx) => {

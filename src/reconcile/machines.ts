@@ -1,4 +1,5 @@
 import type { Disposable } from "../kernel/closers.js";
+import { type FreedAddressRow, forgetFreed, freedOf } from "../resources/addresses/address.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import { namedFileSystems } from "../resources/disks/file-systems.js";
 import { recordEvent } from "../resources/events/event.js";
@@ -8,7 +9,7 @@ import { startJob } from "../resources/instances/start-job.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
 import { type Loop, openLoop } from "./loop.js";
-import { type JobGround, runJob } from "./machine-jobs.js";
+import { fitsMachine, type JobGround, runJob } from "./machine-jobs.js";
 import { machineDisk, machineSpec } from "./machine-spec.js";
 import { sharedListing } from "./shared-listing.js";
 
@@ -54,8 +55,21 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   /** Instances whose addresses changed since they were last ensured. */
   const moved = new Set<number>();
 
+  /** Who had each address when it was last told of: an assignment concerns the former holder too. */
+  const holders = new Map(store.list("address").map((row) => [row.id, row.instanceId]));
+
   const see = (row: InstanceRow, machine: Machine | undefined, problem: string | null = null): void =>
-    observe(store, "instance", row.id, { running: machine?.running ?? false, boots: machine?.boots ?? 0, problem });
+    observe(store, "instance", row.id, {
+      running: machine?.running ?? false,
+      boots: machine?.boots ?? 0,
+      problem,
+      ...(machine?.substitutedImage ? { substitutedImage: machine.substitutedImage } : {}),
+    });
+
+  /** What this machine surely has no more may be given to others. */
+  const letGo = async (freed: readonly FreedAddressRow[]): Promise<void> => {
+    if (freed.length > 0) await store.commit((tx) => forgetFreed(tx, freed));
+  };
 
   const ground: JobGround = {
     cloud,
@@ -63,6 +77,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     look: async (id) => (await listing.fresh()).get(id),
     see,
     rewait: (id) => void diedAt.set(id, clock.now()),
+    letGo,
   };
 
   const startWatchdog = (row: InstanceRow, action: string, message: string): Promise<void> =>
@@ -117,8 +132,12 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
 
   /** A failure is tried again, so what made it due must not be forgotten. */
   const ensureAgain = async (id: number, spec: MachineSpec, signal: AbortSignal): Promise<void> => {
+    const freed = freedOf(store, id);
     try {
-      await driver.ensure(spec, signal);
+      const { script } = await driver.ensure(spec, signal);
+      // A runtime may let a deploy script end before it changes what is under it; its end is a hint, and then this is due once more.
+      if (script?.exitCode === null) moved.add(id);
+      else await letGo(freed);
     } catch (error) {
       moved.add(id);
       throw error;
@@ -132,7 +151,10 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     const spec = machineSpec(cloud, row);
     if (row.power === "off") {
       startup.delete(row.id);
+      const freed = freedOf(store, row.id);
       if (machine?.running) await driver.ensure(spec, signal);
+      await letGo(freed);
+      moved.delete(row.id);
       see(row, undefined);
       return undefined;
     }
@@ -150,7 +172,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   const runOvertakable = async (row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
     const overtaken = new AbortController();
     underWay.set(row.id, { eventId: job.eventId, overtaken });
-    moved.delete(row.id);
+    if (fitsMachine(job.verb)) moved.delete(row.id);
     try {
       await runJob(ground, row, job, AbortSignal.any([signal, overtaken.signal]));
     } catch (error) {
@@ -188,9 +210,13 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     }
     if (kind === "address") {
       const holder = store.get("address", id)?.instanceId;
-      if (holder === undefined) return;
-      moved.add(holder);
-      loop.poke(holder);
+      for (const instance of new Set([holders.get(id), holder])) {
+        if (instance === undefined) continue;
+        moved.add(instance);
+        loop.poke(instance);
+      }
+      if (holder === undefined) holders.delete(id);
+      else holders.set(id, holder);
     }
   });
   const hints = driver.watch((instance) => loop.poke(instance));

@@ -1,16 +1,28 @@
 import type { Clock } from "../kernel/clock.js";
+import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
-import type { AddressRow, SliceRow } from "./addresses/address.js";
+import type { AccountRow } from "./account/account.js";
+import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
 import type { BalancerRow } from "./balancers/balancer.js";
+import type { BilledTime } from "./billing/billed-time.js";
+import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
+import type { PaymentMethodRow, PaymentRow } from "./billing/payment.js";
+import type { UsageRow } from "./billing/usage.js";
 import type { Catalogue } from "./catalogue/catalogue.js";
 import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { DiskRow } from "./disks/disk.js";
+import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
+import type { Notices } from "./notifications/notices.js";
 import type { ProfileRow } from "./profiles/profile.js";
+import type { RecordRow } from "./records/record.js";
+
 import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/script.js";
+import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
+import type { TransferMonthRow } from "./transfer/transfer.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -21,10 +33,21 @@ export interface Kinds {
   disk: DiskRow;
   profile: ProfileRow;
   address: AddressRow;
+  freedAddress: FreedAddressRow;
   slice: SliceRow;
+  domain: DomainRow;
+  record: RecordRow;
   event: EventRow;
   token: TokenRow;
   pool: PoolRow;
+  account: AccountRow;
+  billing: BillingRow;
+  usage: UsageRow;
+  invoice: InvoiceRow;
+  payment: PaymentRow;
+  paymentMethod: PaymentMethodRow;
+  transferMonth: TransferMonthRow;
+  tag: TagRow;
   script: ScriptRow;
   deployment: DeploymentRow;
 }
@@ -44,10 +67,21 @@ export const kinds: readonly (keyof Kinds)[] = [
   "disk",
   "profile",
   "address",
+  "freedAddress",
   "slice",
+  "domain",
+  "record",
   "event",
   "token",
   "pool",
+  "account",
+  "billing",
+  "usage",
+  "invoice",
+  "payment",
+  "paymentMethod",
+  "transferMonth",
+  "tag",
   "script",
   "deployment",
 ];
@@ -63,6 +97,7 @@ interface ObservedKinds {
   config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;
+  domain: ObservedDomain;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>
@@ -71,13 +106,27 @@ export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind:
 export const observe = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number, seen: ObservedKinds[N] | undefined): void =>
   store.observe(kind, id, seen);
 
+/** A zone as another name server gave it. */
+export interface FetchedZone {
+  soa: Soa;
+  records: readonly ZoneRecord[];
+  /** Types there is no place for here. */
+  skipped: readonly string[];
+}
+
 /** What the functions of the resources work on. Hidden inputs come in here: time, settings, the catalogue. */
 export interface Cloud {
   store: CloudStore;
   clock: Clock;
   catalogue: Catalogue;
+  /** Time as the bill counts it. */
+  billed: BilledTime;
+  /** What loops noticed that the user should know of. */
+  notices: Notices;
   /** SHA-256 of this run's control token, which lives in memory and in the 0600 file that `backlot stop` reads. */
   controlHash: string;
+  /** Fetches a whole zone from another name server (AXFR). Throws an Error with a reason for people. */
+  fetchZone(domain: string, place: { host: string; port: number }): Promise<FetchedZone>;
   settings: {
     privatePool: string;
     publicPool: string;

@@ -1,26 +1,38 @@
 import type { FieldTable } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
-import { addressFields } from "./addresses/fields.js";
+import { accountRoutes, accountShapes } from "./account/routes.js";
+import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
-import { imageFields, kernelFields, regionFields, typeFields } from "./catalogue/fields.js";
+import { billingRoutes, billingShapes } from "./billing/routes.js";
+import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
 import { configRoutes } from "./configs/routes.js";
 import { diskFields } from "./disks/fields.js";
 import { diskRoutes } from "./disks/routes.js";
+import { domainFields } from "./domains/fields.js";
+import { importRoutes } from "./domains/import.js";
+import { domainRoutes } from "./domains/routes.js";
+
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
 import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
+
+import { notificationFields, notificationRoutes } from "./notifications/routes.js";
 import { profileFields } from "./profiles/fields.js";
 import { profileRoutes } from "./profiles/routes.js";
+import { recordFields } from "./records/fields.js";
+import { recordRoutes } from "./records/routes.js";
+
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
+import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
 
 /** Every route of the native dialect. */
 export const routes: readonly Route<Cloud>[] = [
@@ -33,7 +45,14 @@ export const routes: readonly Route<Cloud>[] = [
   ...diskRoutes,
   ...profileRoutes,
   ...addressRoutes,
+  ...importRoutes,
+  ...domainRoutes,
+  ...recordRoutes,
   ...eventRoutes,
+  ...accountRoutes,
+  ...billingRoutes,
+  ...notificationRoutes,
+  ...tagRoutes,
 ];
 
 /** The field table behind each name a route `shows`. */
@@ -50,5 +69,14 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Disk: diskFields,
   InstanceConfig: profileFields,
   Address: addressFields,
+  Domain: domainFields,
+  Record: recordFields,
+  InstanceAddresses: instanceAddressFields,
   Event: eventFields,
+  Price: priceFields,
+  ...accountShapes,
+  ...billingShapes,
+  Notification: notificationFields,
+  Tag: tagFields,
+  TaggedThing: taggedThingFields,
 };

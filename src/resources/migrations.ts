@@ -7,6 +7,7 @@ interface Document {
 
 /** Version 2: the whole API. Rows of version 1 lack these members; whatever is not here is a kind that version 1 did not have. */
 const sinceVersion2: Readonly<Record<string, object>> = {
+  address: { sharedWith: [] },
   // Their disks and config profile are made at the first start (instances/layout.ts): sizes need the catalogue.
   instance: { diskId: null, profileId: null, rescue: false, userData: null, diskEncryption: "disabled", maintenancePolicy: null },
 };

@@ -37,6 +37,8 @@ export interface RuntimeDriver extends Disposable {
   dial(address: string, port: number): Endpoint | undefined;
   /** Calls `hint` when something may have happened to a machine (died, started, removed by somebody). May miss or repeat. */
   watch(hint: (instance: number) => void): Disposable;
+  /** Whether the runtime itself answers, now: a sentence with cause and remedy when it does not. Never rejects. */
+  outage(): Promise<string | undefined>;
   /** CIDRs that something which is not ours occupies, with who, so that a pool can be chosen or refused. */
   occupied(): Promise<Array<{ cidr: string; owner: string }>>;
 }

@@ -9,6 +9,8 @@ export interface RuntimeOptions {
   privatePool: string;
   imageFallback: string | undefined;
   allowHostScripts: boolean;
+  /** The name servers of a machine behind these gateways; empty: whatever the runtime gives. Asked when its networks stand. */
+  guestResolvers(gateways: readonly string[]): Promise<readonly string[]>;
   onProgress(line: string): void;
   onProblem(reason: string): void;
 }

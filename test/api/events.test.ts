@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
+import { kinds } from "#backlot/resources/cloud.js";
+import { migrations, schemaVersion } from "#backlot/resources/migrations.js";
+import { tokenHash } from "#backlot/resources/tokens/token.js";
+import { openStore } from "#backlot/store/open-store.js";
+import { type Json, send, startCloud, type TestCloud, testConfig } from "../support/cloud.js";
 import { until } from "../support/until.js";
 import {
   configPath,
@@ -152,5 +156,95 @@ describe("events (contract 15)", () => {
     await cloud.api.del("/v4/balancers/999");
     await cloud.api.post("/v4/cloud/instances", { region: "nowhere" });
     expect(await newest()).toBe(before);
+  });
+});
+
+/** Rows that no API call makes: written into a state before it is started. */
+const prepared = async (write: (tx: Json) => void): Promise<string> => {
+  const { state } = await testConfig();
+  const store = await openStore<Json>({ folder: state, kinds: kinds as never, schemaVersion, migrations, onProblem: () => undefined });
+  await store.commit(write);
+  await store.close();
+  return state;
+};
+
+describe("seen, read and old events (contract 15.1)", () => {
+  const dayMs = 24 * 3_600_000;
+  const old = (days: number) => ({
+    action: "balancer_create",
+    createdMs: Date.now() - days * dayMs,
+    startedMs: null,
+    endedMs: null,
+    status: "notification",
+    username: null,
+    entity: { kind: "balancer", id: 1, label: "old" },
+    secondary: null,
+    message: "",
+    read: false,
+  });
+  const token = "only-events";
+  let other: TestCloud;
+  beforeAll(async () => {
+    const state = await prepared((tx) => {
+      for (const days of [91, 89, 1]) tx.insert("event", old(days));
+      tx.insert("token", {
+        label: "reader",
+        hash: tokenHash(token),
+        prefix: token,
+        scopes: "events:read_only",
+        username: "backlot",
+        createdMs: 0,
+        expiresMs: null,
+        fromStart: false,
+      });
+    });
+    other = await startCloud({ state });
+  });
+  afterAll(() => other.close());
+  const read = async (): Promise<Json[]> => (await other.api.get("/v4/account/events")).body.data;
+
+  it("what is older than 90 days is not shown", async () => {
+    expect((await read()).map(({ id }) => id)).toEqual([3, 2]);
+    expect((await other.api.get("/v4/account/events/1")).status).toBe(404);
+    expect((await other.api.post("/v4/account/events/1/seen")).status).toBe(404);
+  });
+
+  it("seen marks an event and all before it; read marks one; both stay", async () => {
+    const { id } = await createBalancer(other);
+    expect((await other.api.post("/v4/account/events/3/seen")).body).toEqual({});
+    expect((await other.api.post("/v4/account/events/2/seen")).body).toEqual({});
+    expect((await other.api.post("/v4/account/events/2/read")).body).toEqual({});
+    const marks = (event: Json) => [event.id, event.seen, event.read];
+    const wanted = [
+      [4, false, false],
+      [3, true, false],
+      [2, true, true],
+    ];
+    expect((await read()).map(marks)).toEqual(wanted);
+    const unread = await events(other, { read: false, action: "balancer_create" });
+    expect(unread.map((event) => [event.id, event.entity.id])).toEqual([
+      [4, id],
+      [3, 1],
+    ]);
+    const { state } = other;
+    await other.close({ keepState: true });
+    other = await startCloud({ state });
+    expect((await read()).map(marks)).toEqual(wanted);
+    expect((await other.api.post("/v4/account/events/999/read")).status).toBe(404);
+  });
+
+  it("a token that may only read events may mark them", async () => {
+    const answer = await send(other.url, "POST", "/v4/account/events/4/seen", { Authorization: `Bearer ${token}` });
+    expect([answer.status, answer.headers["x-accepted-oauth-scopes"]]).toEqual([200, "events:read_only"]);
+    expect((await read())[0].seen).toBe(true);
+    const refused = await send(other.url, "GET", "/v4/account", { Authorization: `Bearer ${token}` });
+    expect([refused.status, refused.headers["x-accepted-oauth-scopes"]]).toEqual([401, "account:read_only"]);
+  });
+
+  it("entity.id needs entity.type beside it, and what is no field is refused", async () => {
+    for (const filter of [{ "entity.id": 1 }, { seen: true }, { percent_complete: 100 }]) {
+      const { status, body } = await other.api.get("/v4/account/events", { "X-Filter": JSON.stringify(filter) });
+      expect([status, body.errors[0].field]).toEqual([400, "X-Filter"]);
+    }
   });
 });

@@ -377,6 +377,12 @@ describe("deleting", () => {
     await nodesStatus(cloud, config, 0, 1);
     expect((await cloud.api.get(configPath(config))).status).toBe(200);
     expect(await actions(made)).toContain("instance_delete finished");
+    // A node still names the private one: whoever got it would get that balancer's traffic.
+    const careful = await createInstance(cloud, { private_ip: true, booted: false });
+    expect(careful.ipv4[0]).toBe(made.ipv4[0]);
+    expect(careful.ipv4[1]).not.toBe(made.ipv4[1]);
+    await removeInstance(cloud, careful.id);
+    await cloud.api.del(`/v4/balancers/${balancer.id}`);
     const next = await createInstance(cloud, { private_ip: true, booted: false });
     expect(next.ipv4).toEqual(made.ipv4);
     expect(next.id).toBeGreaterThan(made.id);

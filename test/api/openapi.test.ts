@@ -2,6 +2,7 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { routes, shapes } from "#backlot/resources/index.js";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
+import { accountRecords } from "./account-records.js";
 import { configPath, createBalancer, createConfig, createInstance, createNode, nodePath, unheldAddress } from "./world.js";
 
 let cloud: TestCloud;
@@ -74,12 +75,14 @@ describe("what is shown has exactly the members of its field table", () => {
       Disk: await first(`/v4/cloud/instances/${instance.id}/disks`),
       InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
+      InstanceAddresses: await get(`/v4/cloud/instances/${instance.id}/ips`),
       Event: await first("/v4/account/events"),
       Region: await first("/v4/regions"),
       Image: await first("/v4/images"),
       Type: await first("/v4/cloud/types"),
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
+      ...(await accountRecords(cloud)),
     };
   };
 
@@ -114,6 +117,12 @@ describe("what is shown has exactly the members of its field table", () => {
       Type: "/v4/cloud/types",
       Kernel: "/v4/cloud/kernels",
       Script: "/v4/cloud/scripts",
+      Price: "/v4/balancers/types",
+      Invoice: "/v4/account/invoices",
+      Payment: "/v4/account/payments",
+      PaymentMethod: "/v4/account/payment-methods",
+      Notification: "/v4/account/notifications",
+      Tag: "/v4/tags",
     };
     for (const [name, path] of Object.entries(lists)) {
       for (const [member, entry] of Object.entries(shapes[name] ?? {})) {

@@ -189,3 +189,10 @@ export const fieldsOf = (body: Json): string[] => body.errors.map((error: Json) 
 /** No reason repeats its field's name (description section 7). */
 export const selfNaming = (body: Json): Json[] =>
   body.errors.filter(({ reason, field }: Json) => field !== undefined && new RegExp(`\\b${String(field).split(".").pop()}\\b`).test(reason));
+
+/** Somebody else has a port of this balancer; a config is made on it, and comes back once its listener has failed. */
+export const occupyPort = async (cloud: TestCloud, balancer: Json, port = 20_180): Promise<{ config: Json; holder: Opened }> => {
+  const holder = await silentServer({ host: balancer.ipv4, port });
+  const config = await createConfig(cloud, balancer.id, { port });
+  return { config: await listening(cloud, config, "failed"), holder };
+};

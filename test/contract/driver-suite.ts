@@ -206,6 +206,20 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       expect(await machineOf(next, 1)).toMatchObject({ running: false });
     });
 
+    it("waits with an address that another machine still has, whichever is asked first", async () => {
+      const second = spec({ instance: 2 });
+      await driver.ensure(spec(helloWeb));
+      await driver.ensure({ ...second, ...helloWeb });
+      const moving = spec().publicAddresses[0] ?? "";
+      await servedPage(driver, moving, 8000);
+      // The receiver is asked while the holder has it; letting go comes a moment later.
+      const receiving = driver.ensure({ ...second, ...helloWeb, publicAddresses: [moving] });
+      await driver.ensure({ ...spec(helloWeb), publicAddresses: second.publicAddresses });
+      expect(await receiving).toMatchObject({ instance: 2, running: true });
+      await until(async () => (await pageAt(driver, moving, 8000)).text.includes("id=2"), { withinMs: 20_000, what: `${moving} answered by 2` });
+      await until(async () => (await pageAt(driver, second.publicAddresses[0] ?? "", 8000)).text.includes("id=1"), { withinMs: 20_000 });
+    });
+
     it("shares a machine with another Backlot without touching its things", async () => {
       const other = await ground.other();
       await driver.ensure(spec());

@@ -71,7 +71,9 @@ describe("what the Docker driver decides", () => {
   });
 
   it("asks the engine for nothing secret", () => {
-    const request = JSON.stringify(createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t" }, at("public", "198.18.0.9"), 2));
+    const request = JSON.stringify(
+      createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t" }, at("public", "198.18.0.9"), { cpus: 2, resolvers: [] }),
+    );
     expect(request).not.toMatch(/hidden|\$6\$|docker\.sock/);
     expect(request).toContain('"Hostname":"web-1"');
   });

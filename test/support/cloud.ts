@@ -155,6 +155,8 @@ export const testConfig = async (overrides: Partial<Config> = {}): Promise<Confi
   await settlePublicPool(state, publicPool);
   return {
     port: 0,
+    linodePort: undefined,
+    rateLimit: false,
     host: "127.0.0.1",
     runtime: "process",
     token: undefined,
@@ -165,6 +167,10 @@ export const testConfig = async (overrides: Partial<Config> = {}): Promise<Confi
     imageFallback: undefined,
     onExit: "stop",
     allowHostScripts: false,
+    dnsPort: 0,
+    dnsHost: "127.0.0.1",
+    dnsUpstream: undefined,
+    dnsForward: false,
     logLevel: "silent",
     json: false,
     ...overrides,

@@ -54,6 +54,8 @@ describe("without any source", () => {
       allowHostScripts: false,
       logLevel: "info",
       json: false,
+      linodePort: undefined,
+      rateLimit: false,
     });
   });
 
@@ -95,10 +97,13 @@ describe("precedence", () => {
       allowHostScripts: true,
       logLevel: "silent",
       json: true,
+      linodePort: 0,
+      rateLimit: true,
     };
     const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
     const names: Record<string, string> = {
       BACKLOT_PORT: "port",
+      BACKLOT_LINODE_PORT: "linodePort",
       BACKLOT_HOST: "host",
       BACKLOT_STATE: "state",
       BACKLOT_RUNTIME: "runtime",
@@ -108,6 +113,7 @@ describe("precedence", () => {
       BACKLOT_PRIVATE_POOL: "privatePool",
       BACKLOT_CERTIFICATES: "certificates",
       BACKLOT_IMAGE_FALLBACK: "imageFallback",
+      BACKLOT_RATE_LIMIT: "rateLimit",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
       BACKLOT_LOG_LEVEL: "logLevel",
@@ -243,6 +249,7 @@ describe("configFlags", () => {
   it("describes every flag once, for the command line and the documentation", () => {
     expect(configFlags.map(({ name, value }) => (value ? `${name} ${value}` : name))).toEqual([
       "--port PORT",
+      "--linode-port PORT",
       "--host ADDRESS",
       "--state DIR",
       "--runtime auto|docker|process",
@@ -252,6 +259,7 @@ describe("configFlags", () => {
       "--private-pool CIDR",
       "--certificates strict|lenient",
       "--image-fallback SLUG",
+      "--rate-limit",
       "--on-exit keep|stop",
       "--allow-host-scripts",
       "--log-level LEVEL",

@@ -12,6 +12,17 @@ export interface AddressRow extends Row {
   instanceId: number;
   /** Null: the default name of a public address, none for a private one. */
   rdns: string | null;
+  /** Instances that may bring this address up beside its holder; a record, nothing moves (contract 10.3). */
+  sharedWith: number[];
+}
+
+/** An address that was taken from an instance whose machine may still have it: given to nobody until the machine is looked after. */
+export interface FreedAddressRow extends Row {
+  address: string;
+  public: boolean;
+  region: string;
+  /** Who had it. */
+  instanceId: number;
 }
 
 /** Which piece of the private pool a region has; given when the region is first used, and kept. */
@@ -42,20 +53,29 @@ export const regionRange = (cloud: Pick<Cloud, "store" | "settings">, region: st
   return row && formatCidr(sliceOf(cloud.settings.privatePool, row));
 };
 
-const byAddress = (row: AddressRow) => row.address;
+const byAddress = (row: { address: string }) => row.address;
 const byInstance = (row: AddressRow) => row.instanceId;
+
+const byHost = (row: { address: string }) => row.address.split(":")[0] ?? "";
 
 /**
  * The lowest free address. Left out: the network's first two (its name, and the gateway), its last eighth (where an engine makes picks of
- * its own) and the balancer side.
+ * its own), the balancer side and what a machine may still have. An address that a balancer's node names is taken last: whoever gets it,
+ * gets that balancer's traffic.
  */
 const freeAddress = (tx: Tx, range: Range): string => {
   const taken = indexBy(tx.list("address"), byAddress);
-  const last = range.base + range.size - Math.max(2, range.size / 8);
-  for (let value = range.base + 2; value < last; value += 1) {
+  const freed = indexBy(tx.list("freedAddress"), byAddress);
+  const named = indexBy(tx.list("node"), byHost);
+  let last: string | undefined;
+  const end = range.base + range.size - Math.max(2, range.size / 8);
+  for (let value = range.base + 2; value < end; value += 1) {
     const address = formatIpv4(value);
-    if (!taken.has(address) && !contains(balancerSide, address)) return address;
+    if (taken.has(address) || freed.has(address) || contains(balancerSide, address)) continue;
+    if (!named.has(address)) return address;
+    last ??= address;
   }
+  if (last !== undefined) return last;
   throw new Fault("unavailable", [{ reason: `No address is free in ${formatCidr(range)}; delete an instance or give a larger pool.` }]);
 };
 
@@ -78,8 +98,9 @@ const regionSlice = (tx: Tx, { settings }: Pick<Cloud, "settings">, region: stri
 };
 
 /** Gives a region's piece back when no private address of it is left, so that a clash with a later network can be got rid of. */
-export const releaseSlice = (tx: Tx, region: string): void => {
-  if (tx.list("address").some((row) => !row.public && row.region === region)) return;
+const releaseSlice = (tx: Tx, region: string): void => {
+  const isHere = (row: { public: boolean; region: string }) => !row.public && row.region === region;
+  if (tx.list("address").some(isHere) || tx.list("freedAddress").some(isHere)) return;
   const row = tx.list("slice").find((entry) => entry.region === region);
   if (row) tx.remove("slice", row.id);
 };
@@ -87,7 +108,54 @@ export const releaseSlice = (tx: Tx, region: string): void => {
 /** Gives an instance one more address. The caller checks the rules first. */
 export const allocateAddress = (tx: Tx, cloud: Cloud, instance: { id: number; region: string }, isPublic: boolean): AddressRow => {
   const range = isPublic ? rangeOf(cloud.settings.publicPool) : regionSlice(tx, cloud, instance.region);
-  return tx.insert("address", { address: freeAddress(tx, range), public: isPublic, region: instance.region, instanceId: instance.id, rdns: null });
+  return tx.insert("address", {
+    address: freeAddress(tx, range),
+    public: isPublic,
+    region: instance.region,
+    instanceId: instance.id,
+    rdns: null,
+    sharedWith: [],
+  });
+};
+
+/** Takes an address away. It is given to nobody else before `forgetFreed`, since the machine still has it. */
+export const freeFrom = (tx: Tx, row: AddressRow): void => {
+  tx.remove("address", row.id);
+  tx.insert("freedAddress", { address: row.address, public: row.public, region: row.region, instanceId: row.instanceId });
+};
+
+/** Addresses taken from this instance that nobody may have yet. */
+export const freedOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): readonly FreedAddressRow[] =>
+  reader.list("freedAddress").filter((row) => row.instanceId === instanceId);
+
+/** The machine is known to hold these no more. */
+export const forgetFreed = (tx: Tx, rows: readonly FreedAddressRow[]): void => {
+  for (const row of rows) tx.remove("freedAddress", row.id);
+  for (const region of new Set(rows.map((row) => row.region))) releaseSlice(tx, region);
+};
+
+/** An instance shares nobody's address any more. */
+const endShares = (tx: Tx, instanceId: number): void => {
+  for (const row of tx.list("address")) {
+    if (row.sharedWith.includes(instanceId)) tx.update("address", row.id, { sharedWith: row.sharedWith.filter((id) => id !== instanceId) });
+  }
+};
+
+/** For an instance that moved: as many addresses of its new region, for those it had. Its machine is off meanwhile. */
+export const exchangeAddresses = (tx: Tx, cloud: Cloud, instance: { id: number; region: string }): void => {
+  endShares(tx, instance.id);
+  for (const row of addressesOf(tx, instance.id)) {
+    allocateAddress(tx, cloud, instance, row.public);
+    freeFrom(tx, row);
+  }
+};
+
+/** Everything of an instance whose machine is gone: its addresses are free at once, and it shares no more. */
+export const releaseAddresses = (tx: Tx, instance: { id: number; region: string }): void => {
+  for (const row of addressesOf(tx, instance.id)) tx.remove("address", row.id);
+  endShares(tx, instance.id);
+  forgetFreed(tx, freedOf(tx, instance.id));
+  releaseSlice(tx, instance.region);
 };
 
 /** Public first, then private (contract 9.1). */
@@ -97,7 +165,15 @@ export const addressesOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: n
 export const addressRow = (reader: Pick<CloudStore | Tx, "list">, address: string): AddressRow | undefined =>
   indexBy(reader.list("address"), byAddress).get(address)?.[0];
 
-const defaultRdns = (address: string): string => `${address.replaceAll(".", "-")}.ip.backlot.test`;
+/** Other instances' addresses that this one shares. */
+export const sharedBy = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): readonly AddressRow[] =>
+  reader.list("address").filter((row) => row.sharedWith.includes(instanceId));
+
+export const defaultRdns = (address: string): string => `${address.replaceAll(".", "-")}.ip.backlot.test`;
+
+/** What an address resolves back to; the default of a public one when none was set. */
+export const reverseName = (row: Pick<AddressRow, "address" | "public" | "rdns">): string | null =>
+  row.rdns ?? (row.public ? defaultRdns(row.address) : null);
 
 /** Contract 10.1. Prefix and mask are the pool's for a private address, as in the public API. */
 export const addressView = (cloud: Pick<Cloud, "settings">, row: AddressRow) => {
@@ -109,7 +185,7 @@ export const addressView = (cloud: Pick<Cloud, "settings">, row: AddressRow) => 
     prefix: range.prefix,
     type: "ipv4" as const,
     public: row.public,
-    rdns: row.rdns ?? (row.public ? defaultRdns(row.address) : null),
+    rdns: reverseName(row),
     cloudId: row.instanceId,
     region: row.region,
     interfaceId: null,

@@ -2,6 +2,7 @@ import { formatIpv4, parseCidr } from "../../kernel/addresses.js";
 import { wireTime } from "../../kernel/clock.js";
 import { Fault, notFound } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
+import { defaultRdns } from "../addresses/address.js";
 import type { CloudStore, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 
@@ -38,12 +39,15 @@ export const requireBalancer = (reader: Pick<CloudStore | Tx, "get">, id: number
 
 export const balancerEntity = (row: { id: number; label: string }): Entity => ({ kind: "balancer", id: row.id, label: row.label });
 
+/** Resolves to the balancer's address. */
+export const balancerHostname = (row: Pick<BalancerRow, "ipv4">): string => defaultRdns(row.ipv4);
+
 /** Contract 8.1. The transfer members are null: bytes are counted by listener, not yet by month. */
 export const balancerView = (row: BalancerRow) => ({
   id: row.id,
   label: row.label,
   region: row.region,
-  hostname: `${row.ipv4.replaceAll(".", "-")}.ip.backlot.test`,
+  hostname: balancerHostname(row),
   ipv4: row.ipv4,
   ipv6: null,
   created: wireTime(row.createdMs),

@@ -7,9 +7,20 @@ interface Entry {
   id: string;
   [member: string]: unknown;
 }
-/** A plan. */
-export interface TypeEntry extends Entry {
+/** USD. Null: not sold by the hour, or without a monthly cap. */
+interface Price {
+  hourly: number | null;
+  monthly: number | null;
+}
+/** Something with a price, dearer in some regions (contract 13.4, 8.7). */
+export interface PricedEntry extends Entry {
   label: string;
+  price: Price;
+  region_prices: readonly (Price & { id: string })[];
+}
+/** A plan. */
+export interface TypeEntry extends PricedEntry {
+  addons: { backups: Pick<PricedEntry, "price" | "region_prices"> };
   /** MiB */
   memory: number;
   /** MiB */
@@ -42,6 +53,9 @@ export interface Catalogue {
   images: readonly ImageEntry[];
   types: readonly TypeEntry[];
   kernels: readonly Entry[];
+  balancerTypes: readonly PricedEntry[];
+  volumeTypes: readonly PricedEntry[];
+  transferPrices: readonly PricedEntry[];
   scripts: readonly Script[];
 }
 
@@ -62,6 +76,9 @@ export const readCatalogue = (fixtures: string): Catalogue => {
     images: readRows(join(fixtures, "catalogue", "images.json")),
     types: readRows(join(fixtures, "catalogue", "types.json")),
     kernels: readRows(join(fixtures, "catalogue", "kernels.json")),
+    balancerTypes: readRows(join(fixtures, "catalogue", "balancer-types.json")),
+    volumeTypes: readRows(join(fixtures, "catalogue", "volume-types.json")),
+    transferPrices: readRows(join(fixtures, "catalogue", "network-transfer-prices.json")),
     scripts: readRows<ShippedScript>(join(scripts, "scripts.json")).map(withText),
   };
 };

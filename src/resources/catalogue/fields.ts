@@ -70,3 +70,11 @@ export const kernelFields = {
   deprecated: field.read(z.boolean(), "No longer maintained.", { filter: true }),
   built: field.read(z.string(), "UTC."),
 };
+/** Contract 8.7 and section 16: what balancers, volumes and transfer cost. */
+export const priceFields = {
+  id: field.read(z.string(), "Id of what is sold."),
+  label: field.read(z.string(), "Name.", { filter: true }),
+  price: field.read(price, "USD; a volume's and transfer's by the GB."),
+  regionPrices: field.read(regionPrices, "Where it costs something else."),
+  transfer: field.read(z.int(), "GB a month that come with it.", { filter: true }),
+};

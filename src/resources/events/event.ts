@@ -2,7 +2,20 @@ import { wireTime } from "../../kernel/clock.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, Tx } from "../cloud.js";
 
-type EntityKind = "instance" | "balancer" | "config" | "node" | "ipaddress" | "image" | "token" | "account" | "script" | "disk" | "profile";
+type EntityKind =
+  | "instance"
+  | "balancer"
+  | "config"
+  | "node"
+  | "ipaddress"
+  | "image"
+  | "token"
+  | "account"
+  | "script"
+  | "tag"
+  | "domain"
+  | "disk"
+  | "profile";
 
 /** What an event is about. `parentId` is the balancer of a config or the instance of a disk, for the url. */
 export interface Entity {
@@ -27,7 +40,6 @@ export interface EventRow extends Row {
   entity: Entity | null;
   secondary: Entity | null;
   message: string;
-  seen: boolean;
   read: boolean;
 }
 
@@ -54,7 +66,6 @@ export const recordEvent = (
     entity: event.entity,
     secondary: event.secondary ?? null,
     message: event.message ?? "",
-    seen: false,
     read: false,
   });
   tx.remove("event", id - keptEvents);
@@ -86,16 +97,19 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   disk: ({ id, parentId }) => `/v4/cloud/instances/${parentId}/disks/${id}`,
   profile: ({ id, parentId }) => `/v4/cloud/instances/${parentId}/configs/${id}`,
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
+  domain: ({ id }) => `/v4/domains/${id}`,
+  tag: ({ id }) => `/v4/tags/${encodeURIComponent(id)}`,
 };
 const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node", profile: "instance_config" };
 
-const entityView = (entity: Entity | null) =>
+/** Contract 2.4: id, label, the kind's word and where it is read. */
+export const entityView = (entity: Entity | null) =>
   entity && { id: entity.id, label: entity.label, type: entityWords[entity.kind] ?? entity.kind, url: entityUrls[entity.kind](entity) };
 
 const percents: Record<EventStatus, number | null> = { scheduled: 0, started: 50, finished: 100, failed: 100, notification: null };
 
-/** Contract 15.1; duration in seconds. A job in progress reads 50 percent: we know that it runs, not how far it is. */
-export const eventView = (row: EventRow, nowMs: number) => ({
+/** Contract 15.1; duration in seconds. `seenUpTo` is the last event that was marked as seen, with all before it. A job in progress reads 50 percent: we know that it runs, not how far it is. */
+export const eventView = (row: EventRow, nowMs: number, seenUpTo: number) => ({
   id: row.id,
   action: row.action,
   created: wireTime(row.createdMs),
@@ -105,7 +119,7 @@ export const eventView = (row: EventRow, nowMs: number) => ({
   percentComplete: percents[row.status],
   rate: null,
   read: row.read,
-  seen: row.seen,
+  seen: row.id <= seenUpTo,
   status: row.status,
   timeRemaining: row.status === "finished" ? 0 : null,
   username: row.username,

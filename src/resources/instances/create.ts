@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { definedOf } from "../../kernel/defined.js";
+import { accountOf } from "../account/account.js";
 import { allocateAddress } from "../addresses/address.js";
 import { addAddress } from "../addresses/rules.js";
 import type { Cloud, Tx } from "../cloud.js";
@@ -69,7 +70,7 @@ export const createInstance = (
       group: body.group,
       tags: body.tags,
       watchdogEnabled: body.watchdogEnabled,
-      backupsEnabled: body.backupsEnabled,
+      backupsEnabled: body.backupsEnabled ?? accountOf(tx).settings.backupsEnabled,
       diskEncryption: body.diskEncryption,
       maintenancePolicy: body.maintenancePolicy,
     }),

@@ -52,6 +52,8 @@ export interface ObservedInstance {
   boots: number;
   /** Why the last try failed, in words for people; null when it did not. */
   problem: string | null;
+  /** What was booted instead of its image (`--image-fallback`); absent when nothing was. */
+  substitutedImage?: string | undefined;
 }
 
 /** Contract 9.3, from what is wanted and what is. */

@@ -119,7 +119,7 @@ export const createRequest = (
   spec: MachineSpec,
   image: { tag: string; substituted?: string },
   on: Attachment,
-  engineCpus: number,
+  host: { cpus: number; resolvers: readonly string[] },
 ): Docker.ContainerCreateOptions => {
   return {
     name: containerName(owner.owner, spec.instance),
@@ -141,10 +141,12 @@ export const createRequest = (
     },
     HostConfig: {
       NetworkMode: on.name,
-      ...limitsOf(spec, engineCpus),
+      ...limitsOf(spec, host.cpus),
       PidsLimit: pidsLimit,
       CapDrop: ["ALL"],
       CapAdd: serverCapabilities,
+      // The engine's own resolver in the container asks these, from inside the container's network.
+      ...(host.resolvers.length > 0 ? { Dns: [...host.resolvers] } : {}),
       // Loops decide what runs; an engine that restarts machines by itself would boot what should be off.
       RestartPolicy: { Name: "no" },
       LogConfig: { Type: "json-file", Config: { "max-size": "1m", "max-file": "2" } },

@@ -1,4 +1,5 @@
-import { contains, parseCidr } from "../../kernel/addresses.js";
+import { setTimeout as pause } from "node:timers/promises";
+import { contains, gatewayOf, parseCidr } from "../../kernel/addresses.js";
 import { Closers } from "../../kernel/closers.js";
 import { Fault } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
@@ -17,7 +18,7 @@ import {
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
-import { asking, engineFault, statusOf, tolerating } from "./engine.js";
+import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
 import { fileSystems } from "./file-systems.js";
@@ -44,6 +45,8 @@ export interface DockerDriverOptions {
   imageMap?: ImageMap | undefined;
   /** How to reach the engine; the usual places unless given. */
   docker?: EngineConnection | undefined;
+  /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
+  guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
   /** A line of the making of a guest image, for people. */
   onProgress?: ((line: string) => void) | undefined;
   /** Something went wrong that no call could be told of. */
@@ -51,6 +54,8 @@ export interface DockerDriverOptions {
 }
 
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
+/** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
+const releaseMs = 10_000;
 /**
  * Made anew rather than started: a dead container is one the engine failed to remove, and one that never took what its first start hands over
  * (a crash came between) has nothing on its disk.
@@ -125,6 +130,24 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     await tolerating([404], () => handle(container).wait({ condition: "removed" }));
   };
 
+  /**
+   * An address that was just assigned here is still another machine's for a moment; two that exchange theirs both let go first. True when
+   * there was something to wait for.
+   */
+  const released = async (instance: number, addresses: ReadonlyArray<string | undefined>): Promise<boolean> => {
+    const isHeld = async () =>
+      (await seen()).some(
+        (one) => one.instance !== instance && one.state === "running" && [...one.addresses.values()].some((address) => addresses.includes(address)),
+      );
+    const deadline = Date.now() + releaseMs;
+    let waited = false;
+    while ((await isHeld()) && Date.now() < deadline) {
+      waited = true;
+      await pause(100);
+    }
+    return waited;
+  };
+
   const attach = async (container: SeenContainer, spec: MachineSpec): Promise<boolean> => {
     const steps = attachmentSteps(container.addresses, attachments(owner, spec, publicPool));
     for (const step of steps) {
@@ -132,6 +155,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
         await tolerating([404], () => docker.getNetwork(step.disconnect).disconnect({ Container: container.id, Force: true }));
       } else {
         const { key, subnet, address } = step.connect;
+        await released(container.instance, [address]);
         const EndpointConfig = address === undefined ? {} : { IPAMConfig: { IPv4Address: address } };
         const connect = async () => docker.getNetwork(await networks.ensure(key, subnet)).connect({ Container: container.id, EndpointConfig });
         await connect().catch((error) => {
@@ -155,7 +179,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       for (const one of wanted) await networks.ensure(one.key, one.subnet);
     };
     await ensureNetworks();
-    const request = createRequest(options, spec, image, on, engineCpus);
+    const gateways = wanted.flatMap(({ subnet }) => parseCidr(subnet) ?? []).map(gatewayOf);
+    const resolvers = (await options.guestResolvers?.(gateways)) ?? [];
+    const request = createRequest(options, spec, image, on, { cpus: engineCpus, resolvers });
     const made = await docker.createContainer(request).catch(async (error) => {
       if (statusOf(error) === 409) {
         const reason = `The container name ${containerName(owner, spec.instance)} is taken by a container that is not this Backlot's. Remove or rename it.`;
@@ -189,7 +215,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     try {
       await handle(container).start();
     } catch (error) {
-      if (statusOf(error) !== 404) throw error;
+      if (statusOf(error) !== 404) {
+        const wanted = attachments(owner, spec, publicPool).map(({ address }) => address);
+        if (!(await released(spec.instance, wanted))) throw error;
+        await handle(container).start();
+        return;
+      }
       await attach({ ...container, addresses: new Map() }, spec).catch(() => {
         throw error;
       });
@@ -214,12 +245,14 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return { ...guest, boots: spec.boots, extraAddresses: "" };
   };
 
-  const addExtras = async (container: SeenContainer, guest: GuestState, spec: MachineSpec): Promise<void> => {
+  /** `moved`: it was connected anew, which wipes what was added beside the engine's own address. */
+  const addExtras = async (container: SeenContainer, guest: GuestState, spec: MachineSpec, moved: boolean): Promise<void> => {
     const extras = extraAddresses(spec, publicPool);
     const note = extraAddressesNote(extras);
-    if (note === guest.extraAddresses) return;
+    if (note === guest.extraAddresses && (!moved || note === "")) return;
     const { Config } = await handle(container).inspect();
-    await applyExtraAddresses(docker, options, Config.Image, container.id, guest.extraAddresses, extras);
+    const engines = attachments(owner, spec, publicPool).flatMap(({ address }) => address ?? []);
+    await applyExtraAddresses(docker, options, Config.Image, container.id, guest.extraAddresses, extras, engines);
   };
 
   /** The instance's other machines: those to be kept are stopped and give up the name, the rest goes. */
@@ -259,16 +292,17 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     }
     if (spec.image === null) return { instance: spec.instance, fingerprint: spec.fingerprint, running: false, boots: spec.boots };
     signal?.throwIfAborted();
+    let moved = false;
     if (!container) {
       container = await create(spec, spec.image, signal);
     } else {
       await tailor(container, spec);
-      const moved = await attach(container, spec);
+      moved = await attach(container, spec);
       if (moved && container.state === "running") await putFiles(handle(container), environmentFiles(spec));
     }
     signal?.throwIfAborted();
     guest = await power(container, guest, spec);
-    if (spec.running) await addExtras(container, guest, spec);
+    if (spec.running) await addExtras(container, guest, spec, moved);
     return machineOf({ ...container, state: spec.running ? "running" : "exited" }, guest);
   };
 
@@ -347,6 +381,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       return watch;
     },
 
+    outage: async () => {
+      const answer = await engineAnswers(options.docker);
+      return "reason" in answer ? answer.reason : undefined;
+    },
     occupied: () => networks.occupied(),
     close: () => closers.close(),
   };

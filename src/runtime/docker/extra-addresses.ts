@@ -13,8 +13,10 @@ export interface ExtraAddress {
 /** How a set of extra addresses is noted in the guest, to see whether there is anything to do. */
 export const extraAddressesNote = (extras: readonly ExtraAddress[]): string => extras.map(({ address, prefix }) => `${address}/${prefix}`).join(" ");
 
-const command = (previous: string, extras: readonly ExtraAddress[]): string => {
-  const gone = previous.split(" ").filter((noted) => noted !== "" && !extras.some(({ address, prefix }) => noted === `${address}/${prefix}`));
+const command = (previous: string, extras: readonly ExtraAddress[], engines: readonly string[]): string => {
+  const stays = (noted: string): boolean =>
+    engines.includes(noted.split("/")[0] ?? "") || extras.some(({ address, prefix }) => noted === `${address}/${prefix}`);
+  const gone = previous.split(" ").filter((noted) => noted !== "" && !stays(noted));
   return [
     "set -e",
     "device() { ip -o -4 addr show to \"$1\" | awk '{print $2; exit}' | cut -d@ -f1; }",
@@ -25,7 +27,8 @@ const command = (previous: string, extras: readonly ExtraAddress[]): string => {
 
 /**
  * Gives a running machine addresses beyond the one the engine fixes per network. The guest may not change its own network, so a
- * container that lives for a moment does it, in the guest's network namespace, with that one capability.
+ * container that lives for a moment does it, in the guest's network namespace, with that one capability. `engines`: what the engine
+ * itself fixes; one of them may have been an extra before, and stays.
  */
 export const applyExtraAddresses = async (
   docker: Docker,
@@ -34,11 +37,12 @@ export const applyExtraAddresses = async (
   containerId: string,
   previous: string,
   extras: readonly ExtraAddress[],
+  engines: readonly string[],
 ): Promise<void> => {
   const helper = await docker.createContainer({
     Image: image,
     Entrypoint: ["/bin/sh", "-c"],
-    Cmd: [command(previous, extras)],
+    Cmd: [command(previous, extras, engines)],
     Labels: ownerLabels(owner),
     HostConfig: { NetworkMode: `container:${containerId}`, CapDrop: ["ALL"], CapAdd: ["NET_ADMIN"] },
   });

@@ -1,6 +1,6 @@
 import { networkInterfaces } from "node:os";
 import type Docker from "dockerode";
-import { contains, formatCidr, formatIpv4, netmask, overlaps, parseCidr, parseIpv4, type Range } from "../../kernel/addresses.js";
+import { contains, formatCidr, gatewayOf, netmask, overlaps, parseCidr, parseIpv4, type Range } from "../../kernel/addresses.js";
 import { Fault } from "../../kernel/fault.js";
 import { asking, engineFault, tolerating } from "./engine.js";
 import { labels, networkName, type Owner, ownerLabels } from "./labels.js";
@@ -31,7 +31,7 @@ const enginePicks = (subnet: Range): string => {
 export const addressPlan = (cidr: string): { Subnet: string; Gateway: string; IPRange: string } => {
   const subnet = parseCidr(cidr);
   if (!subnet || subnet.prefix > 29) throw new Fault("unavailable", [{ reason: `${cidr} is too small for a network of machines (at least /29).` }]);
-  return { Subnet: cidr, Gateway: formatIpv4(subnet.base + 1), IPRange: enginePicks(subnet) };
+  return { Subnet: cidr, Gateway: gatewayOf(subnet), IPRange: enginePicks(subnet) };
 };
 
 const subnetsOf = (network: NetworkRow): string[] => (network.IPAM?.Config ?? []).flatMap((config) => (config.Subnet ? [config.Subnet] : []));

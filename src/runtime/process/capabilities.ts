@@ -42,9 +42,9 @@ export const processCapabilities = (allowHostScripts: boolean): RuntimeCapabilit
       note: "A server of this host that listens on all addresses (0.0.0.0) also answers on an instance's, and makes its node up.",
     },
     {
-      subject: "an address added to a running machine",
+      subject: "an address that comes to or leaves a running machine",
       real: true,
-      note: "Reachable at once for servers on all addresses; services are told of it (BACKLOT_BIND_ADDRESSES) at their next start.",
+      note: "Its processes are started anew with the addresses it has now (BACKLOT_BIND_ADDRESSES), once its deploy script has ended.",
     },
     { subject: "traffic filtering", real: false, note: "Every process of this host can connect to every address." },
     {

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
 import { Closers } from "../../kernel/closers.js";
 import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
@@ -29,6 +30,9 @@ export interface ProcessDriverOptions {
   /** Told of what went wrong outside a call. */
   onProblem?(reason: string): void;
 }
+
+/** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms; longer than a stop takes. */
+const releaseMs = 10_000;
 
 /** Why this host cannot have a process runtime; `undefined` when it can. */
 export const hostObstacle = (platform: string, hasProcessTable: boolean): string | undefined => {
@@ -104,6 +108,20 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     }
   };
 
+  /** Two machines that exchange addresses both stop first, so neither waits in vain; a server binds its addresses only once. */
+  const released = async (instance: number, bindAddresses: readonly string[], signal: AbortSignal | undefined): Promise<void> => {
+    const isHeld = (): boolean =>
+      markedProcesses().some(
+        ({ marker }) =>
+          marker.owner === owner && marker.instance !== instance && marker.bindAddresses.some((address) => bindAddresses.includes(address)),
+      );
+    const deadline = Date.now() + releaseMs;
+    while (isHeld() && Date.now() < deadline) {
+      await pause(20);
+      signal?.throwIfAborted();
+    }
+  };
+
   const refusal = (spec: MachineSpec): string | undefined =>
     spec.script && !spec.script.shipped && !allowHostScripts
       ? `deploy script ${spec.script.id} was not run: it is not one that Backlot ships, and it would run on this host as the user who runs Backlot. ` +
@@ -158,12 +176,13 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
     signal?.throwIfAborted();
     const remains = await look(spec.instance);
-    const steps = stepsTo(spec, remains);
-    if (!steps.halt && !steps.create && !steps.start) return notice(spec.instance, remains);
     const bindAddresses = bindAddressesOf(spec);
+    const steps = stepsTo(spec, remains, bindAddresses);
+    if (!steps.halt && !steps.create && !steps.start) return notice(spec.instance, remains);
     if (steps.start) refuseTakenAddresses(spec, bindAddresses);
     if (steps.halt) await stop(spec.instance);
     signal?.throwIfAborted();
+    if (steps.start) await released(spec.instance, bindAddresses, signal);
     if (steps.create) await placeDisk(spec, remains);
     signal?.throwIfAborted();
     if (steps.start) await start(spec, bindAddresses);
@@ -217,6 +236,8 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
       list().catch((error) => options.onProblem?.(reasonOf(error))); // adopts what runs
       return watching;
     },
+    // It is this process itself.
+    outage: async () => undefined,
     occupied: async () =>
       markedProcesses()
         .filter((each) => isLeader(each) && each.marker.owner !== owner)

@@ -39,12 +39,22 @@ export interface Steps {
   start: boolean;
 }
 
-/** What has to happen so that the machine matches; nothing at all when it does. */
-export const stepsTo = (spec: MachineSpec, remains: Remains): Steps => {
+const sameSet = (a: readonly string[], b: readonly string[]): boolean => a.length === b.length && a.every((entry) => b.includes(entry));
+
+/** A running deploy script is not cut off for an address that came or went; whoever asked looks again when it has ended. */
+const mustMove = ({ script }: Disk, leader: MarkedProcess, bindAddresses: readonly string[]): boolean =>
+  !(script?.started && script.exitCode === undefined) && !sameSet(leader.marker.bindAddresses, bindAddresses);
+
+/**
+ * What has to happen so that the machine matches; nothing at all when it does. A process keeps the addresses it was started with, so
+ * that a machine whose addresses changed is started anew: else it would go on answering on one that another machine has now.
+ */
+export const stepsTo = (spec: MachineSpec, remains: Remains, bindAddresses: readonly string[]): Steps => {
   const { disk, processes } = remains;
   const create = disk === undefined || disk.fingerprint !== spec.fingerprint;
   const wanted = spec.running && spec.image !== null;
   const leader = leaderOf(remains);
-  const matches = !create && wanted && leader !== undefined && leader.marker.boots === spec.boots && leader.marker.fingerprint === spec.fingerprint;
+  const isSame = leader !== undefined && leader.marker.boots === spec.boots && leader.marker.fingerprint === spec.fingerprint;
+  const matches = !create && wanted && isSame && !mustMove(disk, leader, bindAddresses);
   return { halt: processes.length > 0 && !matches, create, start: wanted && !matches };
 };

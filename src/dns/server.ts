@@ -1,0 +1,156 @@
+import { contains, parseCidr, type Range } from "../kernel/addresses.js";
+import { Closers, type Disposable } from "../kernel/closers.js";
+import { reasonOf } from "../kernel/fault.js";
+import { bareName, type Zone } from "../kernel/names.js";
+import { type Door, type OnPacket, openDoor } from "./door.js";
+import { openForwarder, type Upstream } from "./forwarder.js";
+import { type Asker, reactionTo, refusalOf } from "./respond.js";
+import { rcodes } from "./wire.js";
+import { type ReadyZone, readyZone, type Zones } from "./zone.js";
+
+export interface NameServer extends Disposable {
+  /** Where it answers this machine. */
+  readonly address: string;
+  readonly port: number;
+  /**
+   * Answers for this zone from now on; undefined ends that. `make` is called with the first question, so that a thousand changes cost one
+   * making; it gives undefined while there is a zone but nothing to say about it (answered SERVFAIL).
+   */
+  put(apex: string, make: (() => Zone | undefined) | undefined): void;
+  /**
+   * Opens port 53 on those of these addresses (gateways of the guests' networks) that are this machine's, and closes it elsewhere.
+   * Answers where it is open. Machines behind a gateway may ask for any name. Twice changes nothing.
+   */
+  serveGuests(gateways: readonly string[]): Promise<string[]>;
+  /** Addresses that guests are served on now, and why others are not. */
+  guests(): { addresses: string[]; problem: string | null };
+  counts(): { queries: number; forwarded: number; zones: number };
+}
+
+export interface NameServerOptions {
+  host: string;
+  port: number;
+  /** Names beyond our zones are looked up for this machine too. */
+  forward: boolean;
+  /** CIDRs that guests ask from: nobody else has names looked up on a gateway's address. */
+  guestPools: readonly string[];
+  /** Asked for each query that is passed on. */
+  upstreams(): readonly Upstream[];
+  onProblem(reason: string): void;
+}
+
+const guestPort = 53;
+const isLoopback = (address: string): boolean => address.startsWith("127.") || address === "::1";
+
+/** The wanted port, or a free one when somebody has it; a start must not fail for a name server. */
+const openWanted = async (options: NameServerOptions, onPacket: OnPacket): Promise<Door> => {
+  try {
+    return await openDoor(options.host, options.port, onPacket);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (options.port === 0 || (code !== "EADDRINUSE" && code !== "EACCES")) throw error;
+    const door = await openDoor(options.host, 0, onPacket);
+    const why = code === "EACCES" ? "may not be opened by this user" : "is taken";
+    options.onProblem(`Port ${options.port} of ${options.host} ${why}, so names are answered on port ${door.port}; --dns-port chooses another.`);
+    return door;
+  }
+};
+
+const openZones = (): Zones & Pick<NameServer, "put"> & { count(): number } => {
+  const makers = new Map<string, () => Zone | undefined>();
+  const ready = new Map<string, ReadyZone | null>();
+  return {
+    put: (apex, make) => {
+      const key = bareName(apex);
+      ready.delete(key);
+      if (make) makers.set(key, make);
+      else makers.delete(key);
+    },
+    get: (apex) => {
+      const known = ready.get(apex);
+      if (known !== undefined) return known;
+      const make = makers.get(apex);
+      if (!make) return undefined;
+      const zone = make();
+      const made = zone ? readyZone(zone) : null;
+      ready.set(apex, made);
+      return made;
+    },
+    count: () => makers.size,
+  };
+};
+
+/**
+ * Answers for the zones it is handed, over UDP and TCP; whatever else is asked is refused, or passed on for who may have that.
+ * @throws the system's error when the address cannot be opened at all
+ */
+export const openNameServer = async (options: NameServerOptions): Promise<NameServer> => {
+  const zones = openZones();
+  const pools = options.guestPools.flatMap((cidr): Range | Range[] => parseCidr(cidr) ?? []);
+  const guestDoors = new Map<string, Door>();
+  // This machine's resolver may be us, and we must not ask ourselves.
+  const isUs = ({ host, port }: Upstream): boolean => [door, ...guestDoors.values()].some((each) => each.address === host && each.port === port);
+  const forwarder = openForwarder(() => options.upstreams().filter((upstream) => !isUs(upstream)));
+  const tally = { queries: 0, forwarded: 0 };
+  let problem: string | null = null;
+
+  const receive =
+    (recursionFor: (address: string) => boolean): OnPacket =>
+    (packet, { address, transport }, send) => {
+      tally.queries += 1;
+      const asker: Asker = { address, transport, recursion: recursionFor(address) };
+      const reaction = reactionTo(zones, packet, asker);
+      if (!reaction) return;
+      if ("messages" in reaction) {
+        for (const message of reaction.messages) send(message);
+        return;
+      }
+      tally.forwarded += 1;
+      const { forward } = reaction;
+      void forwarder.ask(packet, forward.question, transport).then((answer) => send(answer ?? refusalOf(forward, asker, rcodes.servFail)));
+    };
+
+  const door = await openWanted(
+    options,
+    receive((address) => options.forward && isLoopback(address)),
+  );
+  const closers = new Closers();
+  closers.add(() => door.close());
+  closers.add(async () => void (await Promise.all([...guestDoors.values()].map((each) => each.close()))));
+  closers.add(() => forwarder.close());
+
+  let turn: Promise<unknown> = Promise.resolve();
+  const serveGuests = async (gateways: readonly string[]): Promise<string[]> => {
+    for (const [address, guestDoor] of guestDoors) {
+      if (gateways.includes(address)) continue;
+      guestDoors.delete(address);
+      await guestDoor.close();
+    }
+    for (const address of gateways) {
+      if (guestDoors.has(address)) continue;
+      try {
+        const recursion = (from: string): boolean => pools.some((pool) => contains(pool, from));
+        guestDoors.set(address, await openDoor(address, guestPort, receive(recursion)));
+        problem = null;
+      } catch (error) {
+        // Not this machine's address: the network is not made yet, or the engine is elsewhere.
+        if ((error as NodeJS.ErrnoException).code !== "EADDRNOTAVAIL") problem = reasonOf(error);
+      }
+    }
+    return [...guestDoors.keys()];
+  };
+
+  return {
+    address: door.address,
+    port: door.port,
+    put: zones.put,
+    serveGuests: (gateways) => {
+      const mine = turn.then(() => serveGuests(gateways));
+      turn = mine.catch(() => {});
+      return mine;
+    },
+    guests: () => ({ addresses: [...guestDoors.keys()], problem }),
+    counts: () => ({ ...tally, zones: zones.count() }),
+    close: () => closers.close(),
+  };
+};

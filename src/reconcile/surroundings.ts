@@ -1,0 +1,61 @@
+import { statfs } from "node:fs/promises";
+import type { Disposable } from "../kernel/closers.js";
+import type { Cloud } from "../resources/cloud.js";
+import type { Notices } from "../resources/notifications/notices.js";
+import type { RuntimeDriver } from "../runtime/driver.js";
+import { openLoop } from "./loop.js";
+
+interface SurroundingsOptions {
+  cloud: Cloud;
+  driver: Pick<RuntimeDriver, "name" | "outage">;
+  stateFolder: string;
+  onFailure(key: number, error: unknown): void;
+}
+
+/** How often the runtime and the disk are asked, in real ms: a stopped engine is told within this time. */
+const askEveryMs = 2_000;
+const leastFreeBytes = 512 * 1024 * 1024;
+
+type Said = Parameters<Notices["note"]>[1];
+
+/** What to say of a runtime that does not answer. Pure. */
+const outageNotice = (runtime: string, reason: string | undefined): Said =>
+  reason === undefined
+    ? undefined
+    : {
+        label: `The ${runtime} runtime does not answer`,
+        message: `Nothing can be created, booted, stopped or deleted until it does. ${reason}`,
+        type: "outage",
+        severity: "critical",
+        entity: null,
+      };
+
+/** What to say of the disk that the state is on: critical when the next commit may fail. Pure. */
+export const diskNotice = (freeBytes: number, folder: string): Said => {
+  if (freeBytes >= leastFreeBytes) return undefined;
+  const mib = Math.floor(freeBytes / 1024 ** 2);
+  return {
+    label: "The disk is nearly full",
+    message: `${mib} MiB are free where the state is kept (${folder}). When it is full every change is refused; make room there.`,
+    type: "notice",
+    severity: mib < 16 ? "critical" : "major",
+    entity: null,
+  };
+};
+
+/** Looks at what Backlot stands on, and tells the account's notifications when it is in a bad way. */
+export const openSurroundings = ({ cloud, driver, stateFolder, onFailure }: SurroundingsOptions): Disposable => {
+  const loop = openLoop({
+    clock: cloud.clock,
+    concurrency: 1,
+    onFailure,
+    reconcile: async () => {
+      cloud.notices.note("runtime", outageNotice(driver.name, await driver.outage()));
+      const { bavail, bsize } = await statfs(stateFolder);
+      cloud.notices.note("disk", diskNotice(bavail * bsize, stateFolder));
+      return askEveryMs;
+    },
+  });
+  loop.poke(1);
+  return loop;
+};
