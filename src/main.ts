@@ -20,6 +20,7 @@ import type { Route } from "./kernel/route.js";
 import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
 import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
+import { openInstanceMeter } from "./reconcile/instance-meter.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
@@ -185,7 +186,7 @@ const operatorOf = (cloud: Cloud, { driver, health, names, nameServer }: Rooms, 
   instance: async (id) => {
     const row = cloud.store.get("instance", id);
     if (!row) return undefined;
-    const machine = (await driver.list()).find((candidate) => candidate.instance === id);
+    const [machine] = await driver.list(id);
     const addresses = addressesOf(cloud.store, id);
     const main = addresses.find((entry) => !entry.public) ?? addresses[0];
     return {
@@ -225,7 +226,13 @@ const firstHealthMs = 500;
 const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, log: Logger, closers: Closers): Promise<Health> => {
   const failed = (what: string) => (id: number, error: unknown) =>
     log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
-  const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
+  const meter = openInstanceMeter({
+    cloud,
+    driver,
+    onFailure: (instance, error) => log.warn({ instance, reason: reasonOf(error) }, "what an instance uses could not be read; trying again"),
+  });
+  closers.add(() => meter.close());
+  const machines = openMachines({ cloud, driver, onFailure: failed("instance"), measure: (id) => meter.measure(id) });
   closers.add(() => machines.close());
   await machines.resync();
   const health = openHealth({ cloud, driver, onFailure: failed("node") });

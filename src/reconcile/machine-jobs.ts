@@ -23,6 +23,8 @@ export interface JobGround {
   see(row: InstanceRow, machine: Machine | undefined, problem?: string | null): void;
   /** The watchdog's own try failed: it waits again. */
   rewait(id: number): void;
+  /** Reads what the machine used so far; with its stop that is forgotten. */
+  measure(id: number): Promise<void>;
   /** What a machine surely has no more may be given to others. */
   letGo(freed: readonly FreedAddressRow[]): Promise<void>;
 }
@@ -34,8 +36,9 @@ const endJob = (cloud: Cloud, row: InstanceRow, job: Job, end: (tx: Tx, row: Ins
     if (now?.job?.eventId === job.eventId) end(tx, now);
   });
 
-const removeInstance = async ({ cloud, driver, see }: JobGround, row: InstanceRow, job: Job): Promise<void> => {
+const removeInstance = async ({ cloud, driver, see, measure }: JobGround, row: InstanceRow, job: Job): Promise<void> => {
   await cloud.store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
+  await measure(row.id);
   // Told first, so that balancers stop sending to it before it is gone.
   see(row, undefined);
   try {
@@ -141,6 +144,7 @@ export const runJob = async (ground: JobGround, row: InstanceRow, job: Job, sign
   if (job.verb === "create") return endDeployment(ground, row, job);
   if (job.verb === "clone_source") return awaitClone(cloud, row, job);
   await cloud.store.commit((tx) => moveEvent(tx, cloud, job.eventId, "started"));
+  if (fitsMachine(job.verb) || job.verb === "rebuild") await ground.measure(row.id);
   try {
     await runWork(ground, row, job, signal);
   } catch (error) {

@@ -22,6 +22,8 @@ interface MachinesOptions {
   cloud: Cloud;
   driver: RuntimeDriver;
   onFailure(instance: number, error: unknown): void;
+  /** Reads a machine's counters before it is stopped. */
+  measure(instance: number): Promise<void>;
 }
 
 /** How long the watchdog waits before it restarts what died by itself, in simulated ms: a crash stays visible for a while, as in production. */
@@ -43,7 +45,7 @@ const wantedOf = ({ job, power, boots, type, region, diskId, profileId, rescue, 
 /** Last lines of the boot log that a script's event shows. */
 const shownLines = 8;
 
-export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Machines => {
+export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOptions): Machines => {
   const { store, clock } = cloud;
   const listing = sharedListing(driver);
   /** Since when a machine that should run is known dead, real ms. Forgotten with a restart, after which nothing waits. */
@@ -78,6 +80,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     see,
     rewait: (id) => void diedAt.set(id, clock.now()),
     letGo,
+    measure,
   };
 
   const startWatchdog = (row: InstanceRow, action: string, message: string): Promise<void> =>

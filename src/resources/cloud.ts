@@ -14,6 +14,7 @@ import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
+import type { MeterRow, ObservedStats } from "./instances/meter.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
 import type { ProfileRow } from "./profiles/profile.js";
@@ -47,6 +48,7 @@ export interface Kinds {
   payment: PaymentRow;
   paymentMethod: PaymentMethodRow;
   transferMonth: TransferMonthRow;
+  meter: MeterRow;
   tag: TagRow;
   script: ScriptRow;
   deployment: DeploymentRow;
@@ -81,6 +83,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "payment",
   "paymentMethod",
   "transferMonth",
+  "meter",
   "tag",
   "script",
   "deployment",
@@ -98,6 +101,8 @@ interface ObservedKinds {
   node: ObservedNode;
   instance: ObservedInstance;
   domain: ObservedDomain;
+  /** By instance. */
+  stats: ObservedStats;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>

@@ -113,6 +113,44 @@ describeDocker("changes to an instance on a Docker engine", () => {
     await until(async () => (await shell(id, "ps -eo args")).includes("hello-web"), { what: "the service again" });
   });
 
+  test("public bytes are counted in their month, and a reboot loses none", async () => {
+    const id = await create({ script_id: 1, script_data: {} });
+    const { ipv4 } = await reaches(id, "running");
+    const page = () => fetch(`http://${ipv4[0]}/`, { signal: AbortSignal.timeout(2_000) }).then((answer) => answer.text());
+    const text = await until(page, { withinMs: 30_000, what: "the page" });
+    const count = 200;
+    for (let turn = 0; turn < count; turn += 1) await page();
+    const now = new Date();
+    const month = `${now.getUTCFullYear()}/${now.getUTCMonth() + 1}`;
+    const carried = async (): Promise<Json> => (await cloud.api.get(path(id, `/transfer/${month}`))).body;
+    const before = await until(
+      async () => {
+        const body = await carried();
+        return body.bytes_out > count * text.length && body;
+      },
+      { withinMs: 30_000, what: "the bytes of the pages" },
+    );
+    // Headers and acknowledgements, but nothing twice: the engine's own counters are the bound.
+    const stats = (await (await box(id)).stats({ stream: false })) as unknown as { networks: Record<string, { tx_bytes: number }> };
+    const sent = Object.values(stats.networks).reduce((sum, { tx_bytes }) => sum + tx_bytes, 0);
+    expect(before.bytes_out).toBeLessThanOrEqual(sent);
+    for (let turn = 0; turn < count; turn += 1) await page();
+    await post(id, "reboot");
+    await reaches(id, "running");
+    const after = await carried();
+    expect(after.bytes_out).toBeGreaterThan(2 * count * text.length);
+    expect(after.bytes_total).toBe(after.bytes_in + after.bytes_out);
+    const { data } = await until(
+      async () => {
+        const { status, body } = await cloud.api.get(path(id, "/stats"));
+        return status === 200 && body.data.netv4.out.some(([, bits]: [number, number]) => bits > 0) && body;
+      },
+      { withinMs: 30_000, what: "a graph" },
+    );
+    expect(data.netv4.private_out.every(([, bits]: [number, number]) => bits === 0)).toBe(true);
+    expect((await cloud.api.get(path(id, "/transfer"))).body.used).toBeGreaterThanOrEqual(after.bytes_total);
+  });
+
   test("a move to another region keeps the container and changes its network", async () => {
     const id = await create({ private_ip: true });
     await reaches(id, "running");

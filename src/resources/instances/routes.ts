@@ -10,9 +10,11 @@ import { createInstance } from "./create.js";
 import { passwordHash } from "./deployment.js";
 import { instanceFields } from "./fields.js";
 import { type InstanceRow, instanceEntity, instanceView, isDeleting, requireInstance } from "./instance.js";
+import { meterRoutes } from "./meter-routes.js";
 import { powerRoutes } from "./power-routes.js";
 import { createProblems, type InstanceCreate, labelProblems, refuse, refuseCloning } from "./rules.js";
 import { startJob } from "./start-job.js";
+import { subRoutes } from "./sub-routes.js";
 
 const updateInstance = (tx: Tx, cloud: Cloud, row: InstanceRow, body: UpdateBody<typeof instanceFields>, username: string | undefined) => {
   refuse(labelProblems(tx, body.label, row.id));
@@ -95,4 +97,6 @@ export const instanceRoutes = [
   ...powerRoutes,
   ...changeRoutes,
   ...cloneRoutes,
+  ...meterRoutes,
+  ...subRoutes,
 ];

@@ -18,6 +18,7 @@ import {
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
+import { counterReader } from "./counters.js";
 import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
@@ -107,6 +108,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const { NCPU: engineCpus } = (await asking("describe itself", () => docker.info())) as { NCPU: number };
   const inTurn = turns<number>();
   const guests = settledGuests();
+  const counters = counterReader(parseCidr(publicPool) ?? { base: 0, prefix: 32, size: 0 });
   const closers = new Closers();
 
   const copies = fileSystems(docker, owner);
@@ -360,6 +362,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       // One that was never started is given it at its first start.
       for (const container of await seen(undefined, fileSystem))
         if (container.state !== "created") await asking("set a password", () => putFiles(handle(container), rootPassFiles(hash)));
+    },
+
+    counters: async (instance) => {
+      const [container] = oneEach(await seen(instance));
+      return container?.state === "running" ? asking("count what a machine uses", () => counters.read(handle(container))) : undefined;
     },
 
     kill: async (instance) => {
