@@ -58,12 +58,17 @@ const operation = (route: Route<never>): Json => {
       ? { parameters: [...parameters, ...(route.answers === "list" ? listParameters : [])] }
       : {}),
     ...(route.scope === null ? { security: [{}, { bearer: [] }] } : { description: `Scope: \`${acceptedScope(route.scope, route.method)}\`.` }),
+    ...(route.takes ? { requestBody: { required: true, content: { [route.takes]: {} } } } : {}),
     ...(route.body ? { requestBody: { content: { "application/json": { schema: wireSchema(route.body.schema, "input") } } } } : {}),
     responses: {
       "200": {
         description: route.answers === "empty" ? "Done; an empty object." : "Success.",
-        content: { "application/json": { schema: route.answers === "list" ? listOf(shown) : route.answers === "one" ? shown : { type: "object" } } },
+        content:
+          route.answers === "png"
+            ? { "image/png": {} }
+            : { "application/json": { schema: route.answers === "list" ? listOf(shown) : route.answers === "one" ? shown : { type: "object" } } },
       },
+      ...(route.nothing === undefined ? {} : { "204": { description: route.nothing } }),
       default: errorResponse,
     },
   };

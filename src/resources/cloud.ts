@@ -14,8 +14,12 @@ import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
+import type { LoginRow } from "./logins/login.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
+import type { ClientRow } from "./oauth/client.js";
+import type { CodeRow, GrantRow } from "./oauth/grant.js";
+import type { SshKeyRow } from "./profile/ssh-key.js";
 import type { ProfileRow } from "./profiles/profile.js";
 import type { RecordRow } from "./records/record.js";
 
@@ -23,6 +27,7 @@ import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
+import type { UserRow } from "./users/user.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -50,6 +55,12 @@ export interface Kinds {
   tag: TagRow;
   script: ScriptRow;
   deployment: DeploymentRow;
+  user: UserRow;
+  sshKey: SshKeyRow;
+  login: LoginRow;
+  oauthClient: ClientRow;
+  oauthCode: CodeRow;
+  oauthGrant: GrantRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -84,6 +95,12 @@ export const kinds: readonly (keyof Kinds)[] = [
   "tag",
   "script",
   "deployment",
+  "user",
+  "sshKey",
+  "login",
+  "oauthClient",
+  "oauthCode",
+  "oauthGrant",
 ];
 
 /** Kinds whose ids do not begin with 1. */

@@ -39,11 +39,11 @@ const settingsProblems = ({ longviewSubscription }: UpdateBody<typeof settingsFi
 /** Contract 14.6, service-transfers: one account has nobody to hand things to. */
 const noTransfers = "A local cloud has one account, so nothing can be handed to another one.";
 
-const emptyList = (path: string, summary: string) =>
+const emptyList = (path: string, summary: string, scope = "account") =>
   route<Cloud, undefined>({
     method: "GET",
     path,
-    scope: "account",
+    scope,
     summary,
     answers: "list",
     run: (): Listing => ({ rows: [], view: (row) => row, filterable: [], fieldValue: () => undefined }),
@@ -172,7 +172,7 @@ const coreRoutes = [
 ];
 
 const absentRoutes = [
-  emptyList("/v4/account/maintenance", "Lists planned maintenance: there is none, ever."),
+  emptyList("/v4/account/maintenance", "Lists planned maintenance: there is none, ever.", "any"),
   emptyList("/v4/account/betas", "Lists the beta programmes the account is in: none."),
   refusal("/v4/account/settings/managed-enable", "Refused: nobody here manages anything.", "There is no Managed service here to enrol in."),
   refusal("/v4/account/promo-codes", "Refused: there are no promotions.", "There are no promotions here, so no code is valid.", "promoCode"),

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Problem } from "../../kernel/fault.js";
 import { field, text } from "../../kernel/field.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import { storedKeysOf } from "../profile/ssh-key.js";
 import { type DeployedScript, deployProblems, deployScript } from "../scripts/deploy.js";
 
 /** What a file system is made from and given at its first boot. */
@@ -20,7 +21,7 @@ export const RootPass = text(7, 128).refine(
   (value) => [/[a-z]/, /[A-Z]/, /[0-9]/, /[^a-zA-Z0-9]/].filter((kind) => kind.test(value)).length >= 2,
   "Too weak: use at least two of lower case, upper case, digits and other characters.",
 );
-const PublicKey = z
+export const PublicKey = z
   .string()
   .regex(/^(ssh-(rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+( [^\r\n]*)?\s*$/, "Must be a public key in OpenSSH form.");
 
@@ -50,9 +51,6 @@ export const imageEntry = (
   _reader: Reader,
   id: string,
 ): { id: string; label: string; [member: string]: unknown } | undefined => cloud.catalogue.images.find((entry) => entry.id === id);
-
-/** The public keys that the account's users stored; undefined for a user without any. */
-const storedKeysOf = (_reader: Reader, _username: string): string[] | undefined => undefined;
 
 /** What is wrong with what is to be deployed, at once (contract 9.2). */
 export const deploymentProblems = (reader: Reader, cloud: Pick<Cloud, "catalogue">, wanted: DeploymentWanted): Problem[] => {
