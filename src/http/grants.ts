@@ -24,6 +24,7 @@ const references: Readonly<Record<string, { kind: GrantKind; write: boolean }>> 
   cloudId: { kind: "instance", write: true },
   scriptId: { kind: "script", write: false },
   image: { kind: "image", write: false },
+  volumeId: { kind: "volume", write: true },
 };
 
 const unauthorized = (): Fault => new Fault("forbidden", [{ reason: "Unauthorized" }]);
@@ -103,6 +104,7 @@ export const requireReferences = (cloud: Cloud, { grants }: UserRow, body: unkno
   for (const [name, value] of Object.entries(body)) {
     const reference = Object.hasOwn(references, name) ? references[name] : undefined;
     if (reference) requireOn(cloud, grants, reference.kind, numberOf(value), reference.write);
+    else if (name === "diskId") requireOn(cloud, grants, "instance", cloud.store.get("disk", numberOf(value) ?? 0)?.instanceId, false);
     else if (name === "address" && typeof value === "string") requireOn(cloud, grants, "instance", holderOf(cloud, value), true);
     else if (name === "ips" && Array.isArray(value)) for (const ip of value) requireOn(cloud, grants, "instance", holderOf(cloud, String(ip)), true);
     else requireReferences(cloud, { grants } as UserRow, value);
