@@ -57,8 +57,8 @@ export interface Route<C, B = any> {
   body?: BodySchema<B>;
   /** The body is bytes of this media type, not JSON; `run` gets them as a Buffer. */
   takes?: "image/png";
-  /** `png`: `run` gives the bytes of an image. */
-  answers: "list" | "one" | "empty" | "png";
+  /** `array`: a bare list without the envelope. `png`: `run` gives the bytes of an image. */
+  answers: "list" | "one" | "empty" | "array" | "png";
   /** When `run` gives undefined the answer is 204 without a body; says when that is. */
   nothing?: string;
   /** True when the answer is already in wire spelling, as catalogue entries are. */

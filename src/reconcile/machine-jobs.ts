@@ -8,9 +8,11 @@ import type { Job } from "../resources/instances/job.js";
 import { clearLayout } from "../resources/instances/layout.js";
 import { startJob } from "../resources/instances/start-job.js";
 import { profileEntity } from "../resources/profiles/profile.js";
+import { freeVolumes } from "../resources/volumes/volume.js";
 import type { Machine, RuntimeDriver } from "../runtime/driver.js";
 import { diskJob, fillCopies } from "./disk-jobs.js";
 import { machineSpec } from "./machine-spec.js";
+import { unmountVolumes } from "./volumes.js";
 
 /** What the jobs need of the loop that runs them. */
 export interface JobGround {
@@ -38,6 +40,7 @@ const removeInstance = async ({ cloud, driver, see }: JobGround, row: InstanceRo
   // Told first, so that balancers stop sending to it before it is gone.
   see(row, undefined);
   try {
+    await unmountVolumes(cloud, driver, row.id);
     await driver.remove(row.id);
     for (const disk of disksOf(cloud.store, row.id)) await driver.discard(disk.fingerprint);
   } catch (error) {
@@ -47,6 +50,7 @@ const removeInstance = async ({ cloud, driver, see }: JobGround, row: InstanceRo
   }
   await cloud.store.commit((tx) => {
     releaseAddresses(tx, row);
+    freeVolumes(tx, cloud, row);
     clearLayout(tx, row.id);
     tx.remove("instance", row.id);
     moveEvent(tx, cloud, job.eventId, "finished");

@@ -28,6 +28,7 @@ import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
 import type { UserRow } from "./users/user.js";
+import type { ObservedVolume, VolumeRow } from "./volumes/volume.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -61,6 +62,7 @@ export interface Kinds {
   oauthClient: ClientRow;
   oauthCode: CodeRow;
   oauthGrant: GrantRow;
+  volume: VolumeRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -101,6 +103,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "oauthClient",
   "oauthCode",
   "oauthGrant",
+  "volume",
 ];
 
 /** Kinds whose ids do not begin with 1. */
@@ -115,6 +118,7 @@ interface ObservedKinds {
   node: ObservedNode;
   instance: ObservedInstance;
   domain: ObservedDomain;
+  volume: ObservedVolume;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>

@@ -1,11 +1,13 @@
 import type { FieldTable } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
+import { absentRoutes } from "./absent/absent.js";
 import { accountRoutes, accountShapes } from "./account/routes.js";
 import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
 import { billingRoutes, billingShapes } from "./billing/routes.js";
+import { accountAvailabilityFields, availabilityRoutes, maintenancePolicyFields, regionAvailabilityFields } from "./catalogue/availability.js";
 import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
@@ -25,7 +27,6 @@ import { loginFields } from "./logins/fields.js";
 import { loginRoutes } from "./logins/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
-
 import { notificationFields, notificationRoutes } from "./notifications/routes.js";
 import { appRoutes } from "./oauth/app-routes.js";
 import { clientRoutes } from "./oauth/client-routes.js";
@@ -37,7 +38,6 @@ import { profileFields } from "./profiles/fields.js";
 import { profileRoutes } from "./profiles/routes.js";
 import { recordFields } from "./records/fields.js";
 import { recordRoutes } from "./records/routes.js";
-
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
@@ -45,9 +45,12 @@ import { tokenFields } from "./tokens/fields.js";
 import { tokenRoutes } from "./tokens/routes.js";
 import { userFields } from "./users/fields.js";
 import { userRoutes } from "./users/routes.js";
+import { volumeFields } from "./volumes/fields.js";
+import { volumeRoutes } from "./volumes/routes.js";
 
-/** Every route of the native dialect. */
-export const routes: readonly Route<Cloud>[] = [
+/** What Backlot has. Paths with a fixed last part stand before those whose last part is an id. */
+const builtRoutes: readonly Route<Cloud>[] = [
+  ...availabilityRoutes,
   ...catalogueRoutes,
   ...scriptRoutes,
   ...balancerRoutes,
@@ -72,10 +75,19 @@ export const routes: readonly Route<Cloud>[] = [
   ...tokenRoutes,
   ...clientRoutes,
   ...appRoutes,
+  ...volumeRoutes,
 ];
+
+const isBuilt = ({ method, path }: Route<Cloud>): boolean => builtRoutes.some((entry) => entry.method === method && entry.path === path);
+
+/** Every route of the native dialect: what is not built stands first, since its paths are fixed, and only as long as it is not. */
+export const routes: readonly Route<Cloud>[] = [...absentRoutes.filter((entry) => !isBuilt(entry)), ...builtRoutes];
 
 /** The field table behind each name a route `shows`. */
 export const shapes: Readonly<Record<string, FieldTable>> = {
+  RegionAvailability: regionAvailabilityFields,
+  AccountAvailability: accountAvailabilityFields,
+  MaintenancePolicy: maintenancePolicyFields,
   Region: regionFields,
   Image: imageFields,
   Type: typeFields,
@@ -105,4 +117,5 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Token: tokenFields,
   OauthClient: clientFields,
   App: appFields,
+  Volume: volumeFields,
 };

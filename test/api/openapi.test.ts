@@ -91,12 +91,16 @@ describe("what is shown has exactly the members of its field table", () => {
       Token: await first("/v4/profile/tokens"),
       OauthClient: await get(`/v4/account/oauth-clients/${client.id}`),
       App: await first("/v4/profile/apps"),
+      RegionAvailability: await first("/v4/regions/availability"),
+      AccountAvailability: await first("/v4/account/availability"),
+      MaintenancePolicy: await first("/v4/maintenance/policies"),
       Region: await first("/v4/regions"),
       Image: await first("/v4/images"),
       Type: await first("/v4/cloud/types"),
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
       ...(await accountRecords(cloud)),
+      Volume: (await cloud.api.post("/v4/volumes", { label: "shape", region: "us-east" })).body,
     };
   };
 
