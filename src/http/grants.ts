@@ -117,6 +117,7 @@ const isEventVisible = (cloud: Cloud, user: UserRow, row: EventRow): boolean => 
   if (row.username === user.username) return true;
   if (entity && (grantKinds as readonly string[]).includes(entity.kind)) return mayRead(entity.kind as GrantKind, numberOf(entity.id));
   if (entity?.kind === "config" || entity?.kind === "node") return mayRead("balancer", entity.parentId);
+  if (entity?.kind === "disk" || entity?.kind === "profile") return mayRead("instance", entity.parentId);
   if (entity?.kind === "ipaddress") return mayRead("instance", holderOf(cloud, String(entity.id)));
   return user.grants.global.accountAccess !== null;
 };
