@@ -130,7 +130,7 @@ export const visible = (cloud: Cloud, user: UserRow, route: Route<never>, listin
   const mayRead = (kind: GrantKind, id: number | undefined) => isOpen(cloud, kind, id) || permissionOn(user.grants, kind, id ?? 0) !== null;
   if (last === "/ips") return only((row: { instanceId?: number | null }) => mayRead("instance", row.instanceId ?? undefined));
   const kind = Object.entries(collections).find(([path]) => path.endsWith(last))?.[1];
-  return kind ? only((row: { id: unknown }) => mayRead(kind, numberOf(row.id))) : listing;
+  return kind ? only((row: never) => mayRead(kind, numberOf(listing.fieldValue(row, "id")))) : listing;
 };
 
 /** The cloud as a restricted user has it: whatever they make they may do everything with, from the same commit on. */

@@ -4,7 +4,7 @@ import type { Caller } from "../../kernel/route.js";
 import { scriptFieldsOf } from "../../kernel/script-fields.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { knowsImage } from "../images/image.js";
-import { givesScope } from "../tokens/scopes.js";
+import { mayRead } from "../tokens/scopes.js";
 import type { scriptFields } from "./fields.js";
 import { anyScript, type Script, type ScriptRow } from "./script.js";
 
@@ -14,8 +14,7 @@ export type ScriptUpdate = UpdateBody<typeof scriptFields>;
 type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
 /** Description 4: public entries for everybody, the account's private ones with a token; here one that may read scripts. */
-export const maySee = (script: Script, caller: Caller | undefined): boolean =>
-  script.isPublic || givesScope(caller?.scopes ?? "", "scripts:read_only");
+export const maySee = (script: Script, caller: Caller | undefined): boolean => script.isPublic || mayRead(caller, "scripts");
 
 export const isMine = (script: Script, caller: Caller | undefined): boolean => script.own && caller !== undefined;
 

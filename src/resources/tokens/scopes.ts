@@ -53,6 +53,9 @@ export const givesScope = (held: string, wanted: string): boolean => {
   return words.includes(asked) || (asked.endsWith(":read_only") && words.includes(asked.replace(":read_only", ":read_write")));
 };
 
+/** Whether the caller's token lets it read what `word` stands for; for a route that shows more to those who may. */
+export const mayRead = (caller: { scopes: string } | undefined, word: string): boolean => givesScope(caller?.scopes ?? "", `${word}:read_only`);
+
 /** The scopes of `wanted` that go beyond `held`. */
 export const excessScopes = (held: string, wanted: string): string[] => parts(wanted).filter((part) => !givesScope(held, part));
 
