@@ -47,7 +47,12 @@ const billables = {
     ],
   }),
   balancer: ({ label, region }: BalancerRow): Billed => ({ label, region, charges: [{ product: "balancer", plan: "balancer", quantity: 1 }] }),
-  volume: ({ label, region, sizeGb }: VolumeRow): Billed => ({ label, region, charges: [{ product: "volume", plan: "volume", quantity: sizeGb }] }),
+  // One that could not be made is not there.
+  volume: ({ label, region, sizeGb, made }: VolumeRow): Billed => ({
+    label,
+    region,
+    charges: made ? [{ product: "volume", plan: "volume", quantity: sizeGb }] : [],
+  }),
 };
 
 export type BillableKind = keyof typeof billables;

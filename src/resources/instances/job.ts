@@ -1,6 +1,6 @@
 /** What a verb needs to know beside the row. */
 export type Work =
-  | { verb: "create" | "boot" | "reboot" | "shutdown" | "delete" | "watchdog" | "rescue" | "rebuild" }
+  | { verb: "create" | "boot" | "reboot" | "shutdown" | "delete" | "watchdog" | "rescue" | "rebuild" | "restore" }
   | { verb: "disk_create" | "disk_delete" | "disk_duplicate"; diskId: number }
   | { verb: "disk_resize"; diskId: number; size: number }
   | { verb: "password_reset"; diskId: number }
@@ -25,6 +25,7 @@ export const statusWords: Readonly<Partial<Record<Verb, string>>> = {
   watchdog: "booting",
   rescue: "rebooting",
   rebuild: "rebuilding",
+  restore: "restoring",
   resize: "resizing",
   mutate: "migrating",
   migrate: "migrating",

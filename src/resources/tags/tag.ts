@@ -28,9 +28,9 @@ const tagged = <N extends TaggedKind>(entry: Tagged<N>): Tagged<N> => entry;
 /** Everything that carries tags: one line a kind. */
 const taggedKinds = [
   tagged({ kind: "instance", member: "instances", view: (cloud, row) => instanceView(cloud, row) }),
-  tagged({ kind: "balancer", member: "balancers", view: (_cloud, row) => balancerView(row) }),
-  tagged({ kind: "volume", member: "volumes", view: (cloud, row) => volumeView(cloud, row) }),
+  tagged({ kind: "balancer", member: "balancers", view: balancerView }),
   tagged({ kind: "domain", member: "domains", view: (cloud, row) => domainView(cloud, row) }),
+  tagged({ kind: "volume", member: "volumes", view: (cloud, row) => volumeView(cloud, row) }),
 ] as unknown as readonly Tagged<TaggedKind>[];
 
 export const memberNames: readonly string[] = taggedKinds.map((entry) => entry.member);
