@@ -23,6 +23,7 @@ import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
 import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
 import { openImages } from "./reconcile/images.js";
+import { openInstanceMeter } from "./reconcile/instance-meter.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
@@ -197,7 +198,7 @@ const operatorOf = (
   instance: async (id) => {
     const row = cloud.store.get("instance", id);
     if (!row) return undefined;
-    const machine = (await driver.list()).find((candidate) => candidate.instance === id);
+    const [machine] = await driver.list(id);
     const addresses = addressesOf(cloud.store, id);
     const main = addresses.find((entry) => !entry.public) ?? addresses[0];
     return {
@@ -238,7 +239,13 @@ const firstHealthMs = 500;
 const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, log: Logger, closers: Closers): Promise<Health> => {
   const failed = (what: string) => (id: number, error: unknown) =>
     log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
-  const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
+  const meter = openInstanceMeter({
+    cloud,
+    driver,
+    onFailure: (instance, error) => log.warn({ instance, reason: reasonOf(error) }, "what an instance uses could not be read; trying again"),
+  });
+  closers.add(() => meter.close());
+  const machines = openMachines({ cloud, driver, onFailure: failed("instance"), measure: (id) => meter.measure(id) });
   closers.add(() => machines.close());
   const backups = openBackups({ cloud, driver, onFailure: failed("backup") });
   closers.add(() => backups.close());

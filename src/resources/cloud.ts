@@ -17,6 +17,7 @@ import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
 import type { ImageRow } from "./images/image.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
+import type { MeterRow, ObservedStats } from "./instances/meter.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
 import type { ProfileRow } from "./profiles/profile.js";
@@ -51,6 +52,7 @@ export interface Kinds {
   payment: PaymentRow;
   paymentMethod: PaymentMethodRow;
   transferMonth: TransferMonthRow;
+  meter: MeterRow;
   tag: TagRow;
   script: ScriptRow;
   image: ImageRow;
@@ -88,6 +90,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "payment",
   "paymentMethod",
   "transferMonth",
+  "meter",
   "tag",
   "script",
   "image",
@@ -110,6 +113,8 @@ interface ObservedKinds {
   instance: ObservedInstance;
   domain: ObservedDomain;
   volume: ObservedVolume;
+  /** By instance. */
+  stats: ObservedStats;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>

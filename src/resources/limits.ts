@@ -32,11 +32,28 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Copies of its disks' file systems, which restore what was there. One a simulated day in the hours of its schedule (its day of the week is recorded only), the newest 3 are kept.",
   },
+  { subject: "instance: alerts", real: false, note: "Recorded; nothing is sent." },
   {
-    subject: "instance: alerts, disks, config profiles, rebuild, resize, clone, rescue",
-    real: false,
-    note: "Alerts are recorded; the rest is not served.",
+    subject: "instance: disks",
+    real: true,
+    note: "A disk made from an image is a file system of its own at the runtime: it is copied, dropped and booted. Sizes are added up against the plan, and nothing in the guest enforces them; disks without an image are records.",
   },
+  {
+    subject: "instance: config profiles",
+    real: true,
+    note: "They choose the disk that boots, `memory_limit` and `run_level`. Kernel, helpers, virt_mode, interfaces and further devices are recorded.",
+  },
+  {
+    subject: "instance: rescue",
+    real: false,
+    note: "The instance's own disk, booted with ssh alone, neither deploy script nor services; there is no separate rescue system.",
+  },
+  {
+    subject: "instance: rebuild, resize, clone, migrate, password",
+    real: true,
+    note: "On the runtime: new disks, other limits for the same files, copied files, another region's network. The process runtime limits nothing and knows no password.",
+  },
+  { subject: "instance: disk_encryption, maintenance_policy, interfaces", real: false, note: "Recorded." },
   {
     subject: "addresses: assigned between instances",
     real: true,
@@ -78,7 +95,7 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   {
     subject: "account: transfer",
     real: true,
-    note: "Bytes that balancers' ports really carried this calendar month. What is beyond the quota is shown, and not on any invoice.",
+    note: "Bytes that balancers' ports and instances' public networks really carried this calendar month (on the process runtime balancers' only). What is beyond the quota is shown, and not on any invoice.",
   },
   { subject: "account: cancel, managed, promotions, PayPal, transfers to other accounts", real: false, note: "Refused with the reason." },
   { subject: "notifications", real: true, note: "What is in a bad way now: engine, ports, boots, images, disk, unpaid balance. Nothing is stored." },

@@ -3,7 +3,7 @@ import { field, integer, text } from "../../kernel/field.js";
 import { Interfaces } from "../profiles/fields.js";
 import { deploymentFields } from "./deployment.js";
 
-const Label = text(3, 64).regex(
+export const Label = text(3, 64).regex(
   /^[a-zA-Z0-9](?:(?!--|__|\.\.)[a-zA-Z0-9._-])*[a-zA-Z0-9]$/,
   "May hold letters, digits, dashes, underscores and dots, none of these marks doubled, and begins and ends with a letter or digit.",
 );
@@ -25,7 +25,7 @@ const Alerts = z.object({
 const userData = z
   .base64("Must be base64.")
   .refine((value) => Buffer.from(value, "base64").length <= 65_535, "Must hold at most 65,535 bytes when decoded.");
-const Metadata = z.object({ userData: userData.nullish() });
+export const Metadata = z.object({ userData: userData.nullish() });
 const days = ["Scheduling", "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] as const;
 const windows = ["Scheduling", "W0", "W2", "W4", "W6", "W8", "W10", "W12", "W14", "W16", "W18", "W20", "W22"] as const;
 

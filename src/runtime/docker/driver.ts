@@ -19,6 +19,7 @@ import {
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
+import { counterReader } from "./counters.js";
 import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
@@ -119,6 +120,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const inTurn = turns<number>();
   const captures = engineCaptures(docker, options);
   const guests = settledGuests();
+  const counters = counterReader(parseCidr(publicPool) ?? { base: 0, prefix: 32, size: 0 });
   const closers = new Closers();
 
   const copies = fileSystems(docker, owner);
@@ -382,6 +384,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       // One that was never started is given it at its first start.
       for (const container of await seen(undefined, fileSystem))
         if (container.state !== "created") await asking("set a password", () => putFiles(handle(container), rootPassFiles(hash)));
+    },
+
+    counters: async (instance) => {
+      const [container] = oneEach(await seen(instance));
+      return container?.state === "running" ? asking("count what a machine uses", () => counters.read(handle(container))) : undefined;
     },
 
     kill: async (instance) => {
