@@ -72,7 +72,11 @@ describe("what is shown has exactly the members of its field table", () => {
     const key = { label: "mine", ssh_key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBacklotBacklotBacklotBacklotBacklotBackl0t" };
     const get = async (path: string) => (await cloud.api.get(path)).body;
     const first = async (path: string) => (await get(`${path}?page_size=1`)).data[0];
+    const { body: domain } = await cloud.api.post("/v4/domains", { type: "master", domain: "shape.test", soa_email: "a@shape.test" });
+    const { body: record } = await cloud.api.post(`/v4/domains/${domain.id}/records`, { type: "A", name: "www", target: "192.0.2.1" });
     return {
+      Domain: domain,
+      Record: record,
       Balancer: await get(`/v4/balancers/${balancer.id}`),
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
