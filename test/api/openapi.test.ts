@@ -4,7 +4,7 @@ import { routes, shapes } from "#backlot/resources/index.js";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
 import { makeClient, tokensOf } from "../support/oauth.js";
 import { accountRecords } from "./account-records.js";
-import { configPath, createBalancer, createConfig, createInstance, createNode, nodePath, unheldAddress } from "./world.js";
+import { configPath, createBalancer, createConfig, createInstance, createNode, instanceIn, nodePath, unheldAddress } from "./world.js";
 
 let cloud: TestCloud;
 let document: Json;
@@ -65,22 +65,21 @@ describe("what is shown has exactly the members of its field table", () => {
     const balancer = await createBalancer(cloud);
     const config = await createConfig(cloud, balancer.id);
     const node = await createNode(cloud, config, `${unheldAddress(cloud)}:80`);
-    const instance = await createInstance(cloud, { booted: false });
+    const instance = await createInstance(cloud, { booted: false, backups_enabled: true });
+    await instanceIn(cloud, instance.id, "offline");
     const zone = (await cloud.api.post("/v4/domains", { domain: "stage.example.com", type: "master", soa_email: "props@example.com" })).body;
     const client = await makeClient(cloud);
     await tokensOf(cloud, client, { username: "backlot", password: cloud.token });
     const key = { label: "mine", ssh_key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBacklotBacklotBacklotBacklotBacklotBackl0t" };
     const get = async (path: string) => (await cloud.api.get(path)).body;
     const first = async (path: string) => (await get(`${path}?page_size=1`)).data[0];
-    const { body: domain } = await cloud.api.post("/v4/domains", { type: "master", domain: "shape.test", soa_email: "a@shape.test" });
-    const { body: record } = await cloud.api.post(`/v4/domains/${domain.id}/records`, { type: "A", name: "www", target: "192.0.2.1" });
     return {
-      Domain: domain,
-      Record: record,
       Balancer: await get(`/v4/balancers/${balancer.id}`),
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
       Instance: await get(`/v4/cloud/instances/${instance.id}`),
+      Backup: (await cloud.api.post(`/v4/cloud/instances/${instance.id}/backups`, { label: "shape" })).body,
+      Backups: await get(`/v4/cloud/instances/${instance.id}/backups`),
       Disk: await first(`/v4/cloud/instances/${instance.id}/disks`),
       InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
