@@ -9,10 +9,12 @@ import type { Job } from "../resources/instances/job.js";
 import { clearLayout } from "../resources/instances/layout.js";
 import { startJob } from "../resources/instances/start-job.js";
 import { profileEntity } from "../resources/profiles/profile.js";
+import { freeVolumes } from "../resources/volumes/volume.js";
 import type { Machine, RuntimeDriver } from "../runtime/driver.js";
 import { bootRemarks } from "./boot-remarks.js";
 import { diskJob, fillCopies } from "./disk-jobs.js";
 import { machineSpec } from "./machine-spec.js";
+import { unmountVolumes } from "./volumes.js";
 
 /** What the jobs need of the loop that runs them. */
 export interface JobGround {
@@ -40,6 +42,7 @@ const removeInstance = async ({ cloud, driver, see }: JobGround, row: InstanceRo
   // Told first, so that balancers stop sending to it before it is gone.
   see(row, undefined);
   try {
+    await unmountVolumes(cloud, driver, row.id);
     await driver.remove(row.id);
     for (const disk of disksOf(cloud.store, row.id)) await driver.discard(disk.fingerprint);
   } catch (error) {
@@ -49,6 +52,7 @@ const removeInstance = async ({ cloud, driver, see }: JobGround, row: InstanceRo
   }
   await cloud.store.commit((tx) => {
     releaseAddresses(tx, row);
+    freeVolumes(tx, cloud, row);
     clearLayout(tx, row.id);
     dropBackups(tx, row.id);
     tx.remove("instance", row.id);

@@ -25,6 +25,7 @@ import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
+import type { ObservedVolume, VolumeRow } from "./volumes/volume.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -54,6 +55,7 @@ export interface Kinds {
   image: ImageRow;
   backup: BackupRow;
   deployment: DeploymentRow;
+  volume: VolumeRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -90,6 +92,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "image",
   "backup",
   "deployment",
+  "volume",
 ];
 
 /** Kinds whose ids do not begin with 1. */
@@ -104,6 +107,7 @@ interface ObservedKinds {
   node: ObservedNode;
   instance: ObservedInstance;
   domain: ObservedDomain;
+  volume: ObservedVolume;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>

@@ -47,6 +47,12 @@ interface ShippedScript {
   script_file: string;
 }
 
+/** What would happen to an instance when its host is maintained (contract section 16). */
+export interface MaintenancePolicy {
+  slug: string;
+  [member: string]: unknown;
+}
+
 /** What never changes while Backlot runs. Rows come from `fixtures/`, the order is the public API's. */
 export interface Catalogue {
   regions: readonly Entry[];
@@ -59,6 +65,7 @@ export interface Catalogue {
   balancerTypes: readonly PricedEntry[];
   volumeTypes: readonly PricedEntry[];
   transferPrices: readonly PricedEntry[];
+  maintenancePolicies: readonly MaintenancePolicy[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
@@ -109,5 +116,6 @@ export const readCatalogue = (fixtures: string, ownImages: Readonly<Record<strin
     balancerTypes: readRows(join(fixtures, "catalogue", "balancer-types.json")),
     volumeTypes: readRows(join(fixtures, "catalogue", "volume-types.json")),
     transferPrices: readRows(join(fixtures, "catalogue", "network-transfer-prices.json")),
+    maintenancePolicies: readRows(join(fixtures, "catalogue", "maintenance-policies.json")),
   };
 };

@@ -30,6 +30,8 @@ import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
 import { turns } from "./turns.js";
+import { volumeHelper } from "./volume-helper.js";
+import { engineVolumes } from "./volumes.js";
 
 export interface DockerDriverOptions {
   /** The state file's own id. */
@@ -50,14 +52,16 @@ export interface DockerDriverOptions {
   docker?: EngineConnection | undefined;
   /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
   guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
+  /** False: volumes do without loop devices, as on an engine that grants none; they are folders then. */
+  loopDevices?: boolean | undefined;
   /** A line of the making of a guest image, for people. */
   onProgress?: ((line: string) => void) | undefined;
   /** Something went wrong that no call could be told of. */
   onProblem?: ((reason: string) => void) | undefined;
 }
 
-/** The guest whose tools are used beside a machine that may have none. */
-const toolsImage = "cloud/debian12";
+/** The image of the helper that mounts volumes, and whose tools are used beside a machine that may have none; one that is built here, with e2fsprogs in it. */
+const helperSlug = "cloud/debian12";
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
 /** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
 const releaseMs = 10_000;
@@ -129,6 +133,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
   const handle = ({ id }: { id: string }) => docker.getContainer(id);
+  const helper = volumeHelper({
+    docker,
+    owner: options,
+    image: async () => (await images.ensure(helperSlug)).tag,
+    loopDevices: options.loopDevices ?? true,
+  });
 
   const removeContainer = async (container: SeenContainer): Promise<void> => {
     await asking("remove a container", () =>
@@ -260,7 +270,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const note = extraAddressesNote(extras);
     if (note === guest.extraAddresses && (!moved || note === "")) return;
     // Somebody's own image need not have a shell or `ip` in it.
-    const tools = container.isGuest ? (await handle(container).inspect()).Config.Image : (await images.ensure(toolsImage)).tag;
+    const tools = container.isGuest ? (await handle(container).inspect()).Config.Image : (await images.ensure(helperSlug)).tag;
     const engines = attachments(owner, spec, publicPool).flatMap(({ address }) => address ?? []);
     await applyExtraAddresses(docker, options, tools, container.id, guest.extraAddresses, extras, engines);
   };
@@ -319,7 +329,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   return {
     name: "docker",
     images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
-    capabilities: () => dockerCapabilities,
+    capabilities: () => dockerCapabilities(helper.rights()),
+    volumes: engineVolumes({ docker, owner: options, helper, containers: () => seen() }),
 
     list: async (instance) => {
       const containers = oneEach(await seen(instance));
