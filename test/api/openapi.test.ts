@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { routes, shapes } from "#backlot/resources/index.js";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
 import { accountRecords } from "./account-records.js";
-import { configPath, createBalancer, createConfig, createInstance, createNode, nodePath, unheldAddress } from "./world.js";
+import { configPath, createBalancer, createConfig, createInstance, createNode, instanceIn, nodePath, unheldAddress } from "./world.js";
 
 let cloud: TestCloud;
 let document: Json;
@@ -64,7 +64,8 @@ describe("what is shown has exactly the members of its field table", () => {
     const balancer = await createBalancer(cloud);
     const config = await createConfig(cloud, balancer.id);
     const node = await createNode(cloud, config, `${unheldAddress(cloud)}:80`);
-    const instance = await createInstance(cloud, { booted: false });
+    const instance = await createInstance(cloud, { booted: false, backups_enabled: true });
+    await instanceIn(cloud, instance.id, "offline");
     const get = async (path: string) => (await cloud.api.get(path)).body;
     const first = async (path: string) => (await get(`${path}?page_size=1`)).data[0];
     return {
@@ -72,6 +73,8 @@ describe("what is shown has exactly the members of its field table", () => {
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
       Instance: await get(`/v4/cloud/instances/${instance.id}`),
+      Backup: (await cloud.api.post(`/v4/cloud/instances/${instance.id}/backups`, { label: "shape" })).body,
+      Backups: await get(`/v4/cloud/instances/${instance.id}/backups`),
       Disk: await first(`/v4/cloud/instances/${instance.id}/disks`),
       InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
