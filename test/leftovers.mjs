@@ -1,5 +1,5 @@
 // Fails when anything of ours that was made since the moment given (seconds since the epoch) is still there after everything was stopped:
-// containers, networks, volumes, images made from machines, loop devices, processes, temporary folders. What was there before is somebody else's.
+// containers, networks, images made from machines, volumes, loop devices, processes, temporary folders. What was there before is somebody else's.
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,11 +47,11 @@ const ourFolders = () =>
 const left = [
   ...made("container", lines("ps", "-aq", "--filter", "label=io.backlot.owner")),
   ...made("network", lines("network", "ls", "-q", "--filter", "label=io.backlot.owner")),
-  ...made("image", lines("image", "ls", "-q", "--filter", "label=io.backlot.owner"), "{{.RepoTags}}"),
   ...lines("volume", "ls", "-q", "--filter", "label=io.backlot.owner")
     .filter((name) => isNew(lines("volume", "inspect", "--format", "{{.CreatedAt}}", name)[0]))
     .map((name) => `volume ${name}`),
   ...ourLoops().map((name) => `loop device ${name}`),
+  ...made("image", lines("image", "ls", "-q", "--filter", "label=io.backlot.owner"), "{{.RepoTags}}"),
   ...ourProcesses().map((pid) => `process ${pid}`),
   ...ourFolders().map((name) => `folder ${name} in the temporary folder`),
 ];

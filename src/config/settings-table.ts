@@ -141,6 +141,15 @@ export const settingsTable: SettingsTable = {
     ({ base, prefix }) => prefix >= 16 && prefix <= 20 && base >= privateBlock.base && base < privateBlock.base + privateBlock.size,
     { description: "where private addresses come from", default: "192.168.128.0/17" },
   ),
+  fastLane: choice(["on", "off"], { description: "off: every request takes the balancer's careful lane, node:http and http-proxy", default: "on" }),
+  clientKeepAlive: choice(["on", "off"], {
+    description: "off: balancers close a client's connection after each answer, as the public service does",
+    default: "on",
+  }),
+  balancerConnections: number("N", "a whole number from 1 to 1000000", (count) => Number.isInteger(count) && count >= 1 && count <= 1_000_000, {
+    description: "client connections one balancer may have open",
+    default: 10_000,
+  }),
   certificates: choice(["strict", "lenient"], {
     description: "lenient also takes elliptic curve keys and subjects without country",
     default: "strict",

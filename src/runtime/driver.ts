@@ -31,6 +31,8 @@ export interface RuntimeDriver extends Disposable {
   prepared(): Promise<string[]>;
   /** Sets root's password on a file system whose machine is off: a crypt(3) string that holds from its next start on. Absent is success. */
   setRootPassword(fileSystem: string, hash: string): Promise<void>;
+  /** What a machine used since its start; undefined for one that does not run. */
+  counters(instance: number): Promise<MachineCounters | undefined>;
   /** SIGKILL to the whole machine, as a crash would. For `/_backlot/instances/ID/kill`. Absent or stopped is success. */
   kill(instance: number): Promise<void>;
   /** The boot log: what init and the deploy script printed, newest last, at most 64 KiB. Empty when there is none. */
@@ -166,6 +168,23 @@ export interface VolumeState {
   path: string | null;
   /** What a reader should know of how it went; a sentence, or null. */
   note: string | null;
+}
+
+/** Sums that only grow, as long as `since` is the same. */
+export interface MachineCounters {
+  /** Names the start they count from: another one with every start. */
+  since: string;
+  /** Processor time, all CPUs together. */
+  cpuMs: number;
+  /** Read from and written to disks. */
+  ioBytes: number;
+  /** Bytes into and out of the machine; null where the runtime cannot tell whose they are. */
+  network: { public: InOut; private: InOut } | null;
+}
+
+interface InOut {
+  in: number;
+  out: number;
 }
 
 export interface RuntimeCapabilities {

@@ -353,6 +353,20 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       await servedPage(driver, spec().privateAddresses[0], 8000);
     });
 
+    it("counts what a machine uses from its start on, and nothing for one that is off", async () => {
+      const works = script("#!/bin/sh\ni=0\nwhile [ $i -lt 100000 ]; do i=$((i + 1)); done\necho worked\n");
+      await driver.ensure(spec(works));
+      const first = await driver.counters(1);
+      await scriptEnd(driver, 1);
+      const second = await driver.counters(1);
+      expect(second?.since).toBe(first?.since);
+      expect(second?.cpuMs).toBeGreaterThan(first?.cpuMs ?? 0);
+      await driver.ensure(spec({ ...works, boots: 2 }));
+      expect((await driver.counters(1))?.since).not.toBe(first?.since);
+      await driver.ensure(spec({ ...works, running: false }));
+      expect([await driver.counters(1), await driver.counters(77)]).toEqual([undefined, undefined]);
+    });
+
     it("hands over user data as a file", async () => {
       const reads = script('#!/bin/sh\necho "data: $(cat "$BACKLOT_USER_DATA")"\n');
       await driver.ensure(spec({ ...reads, userData: Buffer.from("some words").toString("base64") }));

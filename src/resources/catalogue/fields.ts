@@ -6,7 +6,7 @@ const regionPrices = z.array(z.object({ id: z.string(), hourly: z.number().nulla
 
 /** Contract 13.3. No member is documented as filterable there; id and country are, because the 2018 API had no others. */
 export const regionFields = {
-  id: field.read(z.string(), "Region id.", { filter: true }),
+  id: field.read(z.string(), "Region id.", { source: "description", filter: true }),
   label: field.read(z.string(), "Where it is."),
   country: field.read(z.string(), "Two-letter country code.", { filter: true }),
   capabilities: field.read(z.array(z.string()), "What the region offers in the public cloud."),
@@ -22,7 +22,7 @@ export const regionFields = {
 
 /** Contract 13.4. */
 export const typeFields = {
-  id: field.read(z.string(), "Type id."),
+  id: field.read(z.string(), "Type id.", { source: "description" }),
   label: field.read(z.string(), "Name.", { filter: true }),
   price: field.read(price, "USD."),
   regionPrices: field.read(regionPrices, "Where it costs something else."),

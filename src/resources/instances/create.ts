@@ -18,7 +18,7 @@ const defaultAlerts = (vcpus: number): Alerts => ({ cpu: 90 * vcpus, networkIn: 
 type Identity = Pick<InstanceRow, "region" | "type"> & { label?: string | undefined } & Partial<Omit<InstanceRow, "id" | "label">>;
 
 /** A row with everything that is not said left at its default, and a label of its own; off, and without anything to boot. */
-const insertInstance = (tx: Tx, cloud: Cloud, { label, ...given }: Identity): InstanceRow => {
+export const insertInstance = (tx: Tx, cloud: Cloud, { label, ...given }: Identity): InstanceRow => {
   const now = cloud.clock.now();
   const inserted = tx.insert("instance", {
     image: null,
@@ -47,7 +47,7 @@ const insertInstance = (tx: Tx, cloud: Cloud, { label, ...given }: Identity): In
   return label === undefined ? tx.update("instance", inserted.id, { label: defaultLabel(tx, inserted.id) }) : inserted;
 };
 
-const imageEntity = (tx: Tx, cloud: Cloud, image: string | null): Entity | null =>
+export const imageEntity = (tx: Tx, cloud: Cloud, image: string | null): Entity | null =>
   image === null ? null : { kind: "image", id: image, label: imageEntry(cloud, tx, image)?.label ?? image };
 
 export const createInstance = (

@@ -19,6 +19,7 @@ import {
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
+import { counterReader } from "./counters.js";
 import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
@@ -60,8 +61,8 @@ export interface DockerDriverOptions {
   onProblem?: ((reason: string) => void) | undefined;
 }
 
-/** The image of the helper that mounts volumes, and whose tools are used beside a machine that may have none; one that is built here, with e2fsprogs in it. */
-const helperSlug = "cloud/debian12";
+/** The guest whose tools are used beside a machine that may have none. */
+const toolsImage = "cloud/debian12";
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
 /** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
 const releaseMs = 10_000;
@@ -119,6 +120,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const inTurn = turns<number>();
   const captures = engineCaptures(docker, options);
   const guests = settledGuests();
+  const counters = counterReader(parseCidr(publicPool) ?? { base: 0, prefix: 32, size: 0 });
   const closers = new Closers();
 
   const copies = fileSystems(docker, owner);
@@ -147,7 +149,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const helper = volumeHelper({
     docker,
     owner: options,
-    image: async () => (await images.ensure(helperSlug)).tag,
+    image: async () => (await images.ensure(toolsImage)).tag,
     loopDevices: options.loopDevices ?? true,
   });
 
@@ -281,7 +283,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const note = extraAddressesNote(extras);
     if (note === guest.extraAddresses && (!moved || note === "")) return;
     // Somebody's own image need not have a shell or `ip` in it.
-    const tools = container.isGuest ? (await handle(container).inspect()).Config.Image : (await images.ensure(helperSlug)).tag;
+    const tools = container.isGuest ? (await handle(container).inspect()).Config.Image : (await images.ensure(toolsImage)).tag;
     const engines = attachments(owner, spec, publicPool).flatMap(({ address }) => address ?? []);
     await applyExtraAddresses(docker, options, tools, container.id, guest.extraAddresses, extras, engines);
   };
@@ -339,9 +341,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
 
   return {
     name: "docker",
-    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
     capabilities: () => dockerCapabilities(helper.rights()),
     volumes: engineVolumes({ docker, owner: options, helper, containers: () => seen() }),
+    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
 
     list: async (instance) => {
       const containers = oneEach(await seen(instance));
@@ -393,6 +395,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       // One that was never started is given it at its first start.
       for (const container of await seen(undefined, fileSystem))
         if (container.state !== "created") await asking("set a password", () => putFiles(handle(container), rootPassFiles(hash)));
+    },
+
+    counters: async (instance) => {
+      const [container] = oneEach(await seen(instance));
+      return container?.state === "running" ? asking("count what a machine uses", () => counters.read(handle(container))) : undefined;
     },
 
     kill: async (instance) => {

@@ -5,6 +5,7 @@ import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
 import { processCapabilities } from "./capabilities.js";
 import { diskCaptures, fillDisk, isCaptureKey } from "./captures.js";
+import { countersOf } from "./counters.js";
 import { deaths } from "./deaths.js";
 import { adoptCopy, closeScript, createDisk, diskFolder, disksIn, readDisk, readLog, removeDisk, rotateLog, writeStart } from "./disk.js";
 import { haltMachine, processesOf } from "./halt.js";
@@ -244,6 +245,11 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     // There is no login here (capabilities.ts).
     setRootPassword: async () => {},
     kill: (instance) => inTurn(instance, () => haltMachine(ofInstance(instance), { graceMs: 0 })),
+    counters: async (instance) => {
+      const processes = processesOf(ofInstance(instance));
+      const leader = leaderOf({ disk: undefined, processes });
+      return leader && countersOf(leader, processes);
+    },
     log: (instance) => readLog(folderOf(instance)),
     dial: (address, port) => {
       const host = loopback(address);
