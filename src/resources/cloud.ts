@@ -3,7 +3,9 @@ import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
+import type { BackupRow } from "./backups/backup.js";
 import type { BalancerRow } from "./balancers/balancer.js";
+import type { ObservedBalancer } from "./balancers/stats.js";
 import type { BilledTime } from "./billing/billed-time.js";
 import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
 import type { PaymentMethodRow, PaymentRow } from "./billing/payment.js";
@@ -13,9 +15,15 @@ import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
+import type { ImageRow } from "./images/image.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
+import type { MeterRow, ObservedStats } from "./instances/meter.js";
+import type { LoginRow } from "./logins/login.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
+import type { ClientRow } from "./oauth/client.js";
+import type { CodeRow, GrantRow } from "./oauth/grant.js";
+import type { SshKeyRow } from "./profile/ssh-key.js";
 import type { ProfileRow } from "./profiles/profile.js";
 import type { RecordRow } from "./records/record.js";
 
@@ -23,6 +31,7 @@ import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
+import type { UserRow } from "./users/user.js";
 import type { ObservedVolume, VolumeRow } from "./volumes/volume.js";
 
 /** Everything on disk, by kind. */
@@ -48,9 +57,18 @@ export interface Kinds {
   payment: PaymentRow;
   paymentMethod: PaymentMethodRow;
   transferMonth: TransferMonthRow;
+  meter: MeterRow;
   tag: TagRow;
   script: ScriptRow;
+  image: ImageRow;
+  backup: BackupRow;
   deployment: DeploymentRow;
+  user: UserRow;
+  sshKey: SshKeyRow;
+  login: LoginRow;
+  oauthClient: ClientRow;
+  oauthCode: CodeRow;
+  oauthGrant: GrantRow;
   volume: VolumeRow;
 }
 
@@ -83,9 +101,18 @@ export const kinds: readonly (keyof Kinds)[] = [
   "payment",
   "paymentMethod",
   "transferMonth",
+  "meter",
   "tag",
   "script",
+  "image",
+  "backup",
   "deployment",
+  "user",
+  "sshKey",
+  "login",
+  "oauthClient",
+  "oauthCode",
+  "oauthGrant",
   "volume",
 ];
 
@@ -97,11 +124,14 @@ export type Tx = Transaction<Kinds>;
 
 /** What the loops saw last; memory only, so everything may be absent. */
 interface ObservedKinds {
+  balancer: ObservedBalancer;
   config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;
   domain: ObservedDomain;
   volume: ObservedVolume;
+  /** By instance. */
+  stats: ObservedStats;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>
