@@ -25,7 +25,8 @@ import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
 import { type Names, openNames } from "./reconcile/names.js";
-import { openSurroundings } from "./reconcile/surroundings.js";
+import { balancersNotice, openSurroundings } from "./reconcile/surroundings.js";
+import { openVolumes } from "./reconcile/volumes.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { billedTime } from "./resources/billing/billed-time.js";
 import { costsView } from "./resources/billing/costs.js";
@@ -150,7 +151,7 @@ const openNamesRoom = async (
     upstreams: upstreamsOf(config.dnsUpstream),
     onProblem: (reason) => {
       hooks.onProgress?.(reason);
-      log.warn(reason);
+      log.info(reason);
     },
   }).catch((error: unknown) => {
     throw cannotStart(
@@ -235,6 +236,8 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
   const machines = openMachines({ cloud, driver, onFailure: failed("instance"), measure: (id) => meter.measure(id) });
   closers.add(() => machines.close());
   await machines.resync();
+  const volumes = openVolumes({ cloud, driver, onFailure: failed("volume") });
+  closers.add(() => volumes.close());
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
   closers.add(() => health.close());
   await health.measured(firstHealthMs);
@@ -343,7 +346,12 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     names = opened;
     closers.add(() => opened.close());
   }
-  const plane = openPlane({ onProblem });
+  const plane = openPlane({
+    onProblem: (reason) => {
+      log.warn(reason);
+      cloud.notices.note("balancers", balancersNotice(reason, clock.now()));
+    },
+  });
   closers.add(() => plane.close());
   const health = await openLoops(cloud, driver, plane, log, closers);
   closers.add(openAccountLoops(cloud, driver, plane, config.state, log));

@@ -1,5 +1,5 @@
 // Fails when anything of ours that was made since the moment given (seconds since the epoch) is still there after everything was stopped:
-// containers, networks, processes, temporary folders. What was there before is somebody else's.
+// containers, networks, volumes, loop devices, processes, temporary folders. What was there before is somebody else's.
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,6 +28,16 @@ const ourProcesses = () =>
       }
     });
 
+/** Over a file of a volume of ours. The name tells; a loop device has no birthday, and none of ours outlives its mount. */
+const ourLoops = () =>
+  readdirSync("/sys/block").filter((name) => {
+    try {
+      return /\/backlot-[^/]+-volume-\d+\.ext4/.test(readFileSync(`/sys/block/${name}/loop/backing_file`, "utf8"));
+    } catch {
+      return false;
+    }
+  });
+
 const ourFolders = () =>
   readdirSync(tmpdir()).filter((name) => {
     if (!/^backlot-/.test(name)) return false;
@@ -37,6 +47,10 @@ const ourFolders = () =>
 const left = [
   ...made("container", lines("ps", "-aq", "--filter", "label=io.backlot.owner")),
   ...made("network", lines("network", "ls", "-q", "--filter", "label=io.backlot.owner")),
+  ...lines("volume", "ls", "-q", "--filter", "label=io.backlot.owner")
+    .filter((name) => isNew(lines("volume", "inspect", "--format", "{{.CreatedAt}}", name)[0]))
+    .map((name) => `volume ${name}`),
+  ...ourLoops().map((name) => `loop device ${name}`),
   ...ourProcesses().map((pid) => `process ${pid}`),
   ...ourFolders().map((name) => `folder ${name} in the temporary folder`),
 ];

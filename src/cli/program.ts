@@ -47,6 +47,14 @@ const program = (version: string, finish: (code: number) => void): Command => {
     },
   );
 
+  addSettingFlags(root.command("dns").description("say how this machine asks Backlot for names, and how to undo that"), ["state"])
+    .option("--undo", "say how to undo it")
+    .action(async (options: { undo?: boolean }, command: Command) => {
+      const config = settingsOf(command);
+      const { runDns } = await import("./dns.js");
+      finish(await runDns(config, { undo: options.undo === true }));
+    });
+
   root
     .command("clean")
     .description("remove what carries our label and no longer has an owner")

@@ -124,7 +124,9 @@ export const settingsTable: SettingsTable = {
     placeholder: "PORT",
     description: 'UDP and TCP port of the name server; 0 picks a free one, "off" has none',
     default: 4753,
-    schema: z.union([z.int().min(0).max(65_535), z.literal("off")], { error: 'a whole number from 0 to 65535, or "off"' }),
+    schema: z.custom<number | "off">().refine((port) => port === "off" || (Number.isInteger(port) && port >= 0 && port <= 65_535), {
+      error: 'a whole number from 0 to 65535, or "off"',
+    }),
     secret: false,
   },
   dnsHost: text("ADDRESS", "an IP address", (value) => isIP(value) !== 0, {

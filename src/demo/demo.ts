@@ -37,7 +37,17 @@ const chooseNodePort = async (runtime: Backlot["runtime"]): Promise<number> =>
   runtime === "docker" || (await bindTrial(portTrialAddress, 80)) === "free" ? 80 : 8000;
 
 const chooseConfig = async ({ config, rangeChosen, print }: DemoOptions, state: string): Promise<Config> => {
-  const settings: Config = { ...config, port: 0, host: "127.0.0.1", state, token: undefined, certificates: "strict", onExit: "stop", json: false };
+  const settings: Config = {
+    ...config,
+    port: 0,
+    dnsPort: 0,
+    host: "127.0.0.1",
+    state,
+    token: undefined,
+    certificates: "strict",
+    onExit: "stop",
+    json: false,
+  };
   if (rangeChosen) return settings;
   const { range, taken } = await freeRange(candidateRanges(config.balancerAddresses));
   if (taken.length === 0) return settings;

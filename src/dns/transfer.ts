@@ -65,6 +65,14 @@ const dataOf = (answer: Answer): RecordData | undefined => {
 /** dns-packet's `rname` has its escaped dots and a plain one where the `@` was (RFC 1035 section 8). */
 const mailOf = (rname: string): string => rname.replace(/(?<!\\)\./, "@").replaceAll("\\.", ".");
 
+const decoded = (bytes: Buffer): ReturnType<typeof decode> & { rcode: string } => {
+  try {
+    return decode(bytes) as ReturnType<typeof decode> & { rcode: string };
+  } catch {
+    throw new Error("its answer is malformed"); // dns-packet's words ("bad label") help nobody
+  }
+};
+
 /** Collects a transfer's messages; the second SOA ends it (RFC 5936 section 2.2). */
 const collector = (apex: string, id: number) => {
   let soa: Soa | undefined;
@@ -91,7 +99,7 @@ const collector = (apex: string, id: number) => {
   return {
     /** Undefined while there is more to come. Throws what is wrong with the message. */
     message: (bytes: Buffer): TransferredZone | undefined => {
-      const packet = decode(bytes) as ReturnType<typeof decode> & { rcode: string };
+      const packet = decoded(bytes);
       if (packet.id !== id || !packet.flag_qr) throw new Error("it answered something else");
       if (packet.rcode !== "NOERROR") throw new Error(rcodeReasons[packet.rcode] ?? `it answered ${packet.rcode}`);
       if ((packet.answers ?? []).length === 0) throw new Error("its answer is empty");
@@ -158,7 +166,7 @@ export const fetchZone = (domain: string, options: TransferOptions): Promise<Tra
           if (zone) return end(() => resolve(zone));
         }
       } catch (error) {
-        fail(error instanceof RangeError ? "its answer is malformed" : reasonOf(error));
+        fail(reasonOf(error));
       }
       return undefined;
     });

@@ -42,6 +42,9 @@ const listParameters = [
   { name: "X-Filter", in: "header", description: "JSON object that selects and orders entries.", schema: { type: "string" } },
 ];
 
+const answered = (answers: Route<never>["answers"], shown: Json): Json =>
+  ({ list: listOf(shown), array: { type: "array", items: shown }, one: shown, empty: { type: "object" } })[answers];
+
 const operation = (route: Route<never>): Json => {
   const names = [...route.path.matchAll(/[:*](\w+)/g)].map((match) => match[1] ?? "");
   const shown: Json = route.shows ? { $ref: `#/components/schemas/${route.shows}` } : { type: "object" };
@@ -62,7 +65,7 @@ const operation = (route: Route<never>): Json => {
     responses: {
       "200": {
         description: route.answers === "empty" ? "Done; an empty object." : "Success.",
-        content: { "application/json": { schema: route.answers === "list" ? listOf(shown) : route.answers === "one" ? shown : { type: "object" } } },
+        content: { "application/json": { schema: answered(route.answers, shown) } },
       },
       default: errorResponse,
     },

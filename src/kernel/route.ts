@@ -54,7 +54,8 @@ export interface Route<C, B = any> {
   scope: string | null;
   summary: string;
   body?: BodySchema<B>;
-  answers: "list" | "one" | "empty";
+  /** `array`: a bare list without the envelope. */
+  answers: "list" | "one" | "empty" | "array";
   /** True when the answer is already in wire spelling, as catalogue entries are. */
   verbatimAnswer?: boolean;
   /** Name of the view's schema in the OpenAPI document. */

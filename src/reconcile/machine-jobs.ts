@@ -8,10 +8,12 @@ import type { Job } from "../resources/instances/job.js";
 import { clearLayout } from "../resources/instances/layout.js";
 import { startJob } from "../resources/instances/start-job.js";
 import { profileEntity } from "../resources/profiles/profile.js";
+import { freeVolumes } from "../resources/volumes/volume.js";
 import type { Machine, RuntimeDriver } from "../runtime/driver.js";
 import { awaitClone, changeRegion, changeType, dropDisks, failClone, fillClone } from "./change-jobs.js";
 import { diskJob, fillCopies } from "./disk-jobs.js";
 import { machineSpec } from "./machine-spec.js";
+import { unmountVolumes } from "./volumes.js";
 
 /** What the jobs need of the loop that runs them. */
 export interface JobGround {
@@ -42,6 +44,7 @@ const removeInstance = async ({ cloud, driver, see, measure }: JobGround, row: I
   // Told first, so that balancers stop sending to it before it is gone.
   see(row, undefined);
   try {
+    await unmountVolumes(cloud, driver, row.id);
     await driver.remove(row.id);
     for (const disk of disksOf(cloud.store, row.id)) await driver.discard(disk.fingerprint);
   } catch (error) {
@@ -51,6 +54,7 @@ const removeInstance = async ({ cloud, driver, see, measure }: JobGround, row: I
   }
   await cloud.store.commit((tx) => {
     releaseAddresses(tx, row);
+    freeVolumes(tx, cloud, row);
     clearLayout(tx, row.id);
     tx.remove("instance", row.id);
     moveEvent(tx, cloud, job.eventId, "finished");
@@ -121,7 +125,7 @@ const runWork = async (ground: JobGround, row: InstanceRow, job: Job, signal: Ab
     case "rebuild":
       // Told first, so that balancers stop sending to it before it is gone.
       ground.see(row, undefined);
-      await dropDisks(ground, job);
+      await dropDisks(ground, row, job);
       return endDeployment(ground, row, job);
     case "resize":
     case "mutate":

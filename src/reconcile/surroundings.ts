@@ -43,6 +43,19 @@ export const diskNotice = (freeBytes: number, folder: string): Said => {
   };
 };
 
+/** How long what happened to the balancers is worth knowing, in real ms: it is over when it is told. */
+const toldForMs = 15 * 60_000;
+
+/** What to say when the thread that carries all balancers was lost. Pure. */
+export const balancersNotice = (reason: string, nowMs: number): Said => ({
+  label: "The balancers were interrupted",
+  message: reason,
+  type: "notice",
+  severity: "major",
+  entity: null,
+  untilMs: nowMs + toldForMs,
+});
+
 /** Looks at what Backlot stands on, and tells the account's notifications when it is in a bad way. */
 export const openSurroundings = ({ cloud, driver, stateFolder, onFailure }: SurroundingsOptions): Disposable => {
   const loop = openLoop({

@@ -24,6 +24,7 @@ import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
+import type { ObservedVolume, VolumeRow } from "./volumes/volume.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -52,6 +53,7 @@ export interface Kinds {
   tag: TagRow;
   script: ScriptRow;
   deployment: DeploymentRow;
+  volume: VolumeRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -87,6 +89,7 @@ export const kinds: readonly (keyof Kinds)[] = [
   "tag",
   "script",
   "deployment",
+  "volume",
 ];
 
 /** Kinds whose ids do not begin with 1. */
@@ -103,6 +106,7 @@ interface ObservedKinds {
   domain: ObservedDomain;
   /** By instance. */
   stats: ObservedStats;
+  volume: ObservedVolume;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>

@@ -1,11 +1,13 @@
 import type { FieldTable } from "../kernel/field.js";
 import type { Route } from "../kernel/route.js";
+import { absentRoutes } from "./absent/absent.js";
 import { accountRoutes, accountShapes } from "./account/routes.js";
 import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
 import { billingRoutes, billingShapes } from "./billing/routes.js";
+import { accountAvailabilityFields, availabilityRoutes, maintenancePolicyFields, regionAvailabilityFields } from "./catalogue/availability.js";
 import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
@@ -23,19 +25,20 @@ import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
-
 import { notificationFields, notificationRoutes } from "./notifications/routes.js";
 import { profileFields } from "./profiles/fields.js";
 import { profileRoutes } from "./profiles/routes.js";
 import { recordFields } from "./records/fields.js";
 import { recordRoutes } from "./records/routes.js";
-
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
+import { volumeFields } from "./volumes/fields.js";
+import { volumeRoutes } from "./volumes/routes.js";
 
-/** Every route of the native dialect. */
-export const routes: readonly Route<Cloud>[] = [
+/** What Backlot has. Paths with a fixed last part stand before those whose last part is an id. */
+const builtRoutes: readonly Route<Cloud>[] = [
+  ...availabilityRoutes,
   ...catalogueRoutes,
   ...scriptRoutes,
   ...balancerRoutes,
@@ -53,10 +56,19 @@ export const routes: readonly Route<Cloud>[] = [
   ...billingRoutes,
   ...notificationRoutes,
   ...tagRoutes,
+  ...volumeRoutes,
 ];
+
+const isBuilt = ({ method, path }: Route<Cloud>): boolean => builtRoutes.some((entry) => entry.method === method && entry.path === path);
+
+/** Every route of the native dialect: what is not built stands first, since its paths are fixed, and only as long as it is not. */
+export const routes: readonly Route<Cloud>[] = [...absentRoutes.filter((entry) => !isBuilt(entry)), ...builtRoutes];
 
 /** The field table behind each name a route `shows`. */
 export const shapes: Readonly<Record<string, FieldTable>> = {
+  RegionAvailability: regionAvailabilityFields,
+  AccountAvailability: accountAvailabilityFields,
+  MaintenancePolicy: maintenancePolicyFields,
   Region: regionFields,
   Image: imageFields,
   Type: typeFields,
@@ -79,4 +91,5 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Notification: notificationFields,
   Tag: tagFields,
   TaggedThing: taggedThingFields,
+  Volume: volumeFields,
 };

@@ -42,6 +42,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "On the runtime: new disks, other limits for the same files, copied files, another region's network. The process runtime limits nothing and knows no password.",
   },
+  {
+    subject: "scripts: one that never ends",
+    real: true,
+    note: "Keeps running; the services it installed start at the next boot only, for services start when the script has ended.",
+  },
   { subject: "instance: disk_encryption, maintenance_policy, interfaces", real: false, note: "Recorded." },
   {
     subject: "addresses: assigned between instances",
@@ -49,7 +54,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Running machines give and take them at once; an address taken from an instance goes to nobody else before its machine is without it.",
   },
   { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
-  { subject: "addresses: rdns", real: false, note: "Validated and stored; outside the account's own domains any valid name is taken." },
+  {
+    subject: "addresses: rdns",
+    real: true,
+    note: "Resolves at the name server. Inside the account's own domains an A record must point back; any other valid name is taken, since nobody else is asked.",
+  },
   { subject: "instance: IPv6", real: false, note: "`ipv6` is always null." },
   {
     subject: "account: invoices, balance",
@@ -80,6 +89,16 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Written in the same commit as the change. The newest 10,000 are kept, those of the last 90 days are shown; a job under way reads 50 percent.",
   },
   {
+    subject: "firewalls, VPCs, VLANs, placement groups, Kubernetes, databases, object storage, Longview, managed service, support tickets, betas",
+    real: false,
+    note: "Not built: their lists are empty, everything else about them is 404.",
+  },
+  {
+    subject: "availability, maintenance policies",
+    real: false,
+    note: "Catalogue data: every plan can be had everywhere, and nothing is ever maintained.",
+  },
+  {
     subject: "rate limits",
     real: true,
     note: "With --rate-limit, the public API's numbers; windows are divided by --speed. Without it nothing is refused, and the headers say so.",
@@ -89,5 +108,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Under /v4beta, under paths that only it has, and on all of /v4 at the port that --linode-port opens.",
   },
+  {
+    subject: "volume: filesystem_path",
+    real: false,
+    note: "A name only. The volume has a file system already and is mounted at /mnt/LABEL; see the runtime's row on volumes.",
+  },
+  { subject: "volume: encryption, config_id", real: false, note: "Recorded. The data is not encrypted, and no profile chooses a device." },
   { subject: "lists: a page beyond the last", real: true, note: "Is empty and says the page asked for." },
 ];

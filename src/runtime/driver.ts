@@ -41,6 +41,8 @@ export interface RuntimeDriver extends Disposable {
   watch(hint: (instance: number) => void): Disposable;
   /** Whether the runtime itself answers, now: a sentence with cause and remedy when it does not. Never rejects. */
   outage(): Promise<string | undefined>;
+  /** Block storage, by volume. */
+  readonly volumes: RuntimeVolumes;
   /** CIDRs that something which is not ours occupies, with who, so that a pool can be chosen or refused. */
   occupied(): Promise<Array<{ cidr: string; owner: string }>>;
 }
@@ -69,6 +71,8 @@ export interface MachineSpec {
   /** Dotted IPv4, the first public one is the machine's main address. */
   publicAddresses: readonly string[];
   privateAddresses: readonly string[];
+  /** Labels of volumes that its boot waits for, 10 s at the most, before it runs script and services. */
+  volumes?: readonly string[];
   /** crypt(3) string (`$6$…`) for root; never a password. */
   rootPassHash: string | null;
   authorizedKeys: readonly string[];
@@ -124,6 +128,37 @@ export interface MachineCounters {
 interface InOut {
   in: number;
   out: number;
+}
+
+/** Storage that outlives machines. Verbs are repeatable, as the driver's own are. */
+export interface RuntimeVolumes {
+  /** Ids of the volumes that exist and are ours. */
+  list(): Promise<number[]>;
+  /**
+   * Makes it exist, grows it to its size (it never shrinks), and has it mounted in the wanted machine and in no other. A machine that does
+   * not run has nothing mounted: call again when it runs. Costs next to nothing when nothing changed.
+   */
+  ensure(spec: VolumeSpec): Promise<VolumeState>;
+  /** Unmounts it everywhere and removes it with its data. Absent is success. */
+  remove(volume: number): Promise<void>;
+}
+
+export interface VolumeSpec {
+  volume: number;
+  /** Its name in a machine's `/mnt`; a change moves the mount. */
+  label: string;
+  bytes: number;
+  /** The volume whose data it begins with; looked at only while it does not exist. */
+  copyOf: number | null;
+  /** The machine that is to have it; null: none. */
+  instance: number | null;
+}
+
+export interface VolumeState {
+  /** Where the machine has it mounted now; null when it has not. */
+  path: string | null;
+  /** What a reader should know of how it went; a sentence, or null. */
+  note: string | null;
 }
 
 export interface RuntimeCapabilities {

@@ -1,3 +1,4 @@
+import type { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
 import { until } from "../support/until.js";
@@ -14,6 +15,7 @@ import {
   fieldsOf,
   httpServer,
   instanceIn,
+  isListening,
   listening,
   nodesStatus,
   occupyPort,
@@ -123,10 +125,7 @@ describe("what is a record only, and what is not here", () => {
     });
   });
 
-  it("lists are empty, and asking for more is refused with the reason", async () => {
-    for (const path of ["maintenance", "betas", "service-transfers", "entity-transfers"]) {
-      expect(await get(`/v4/account/${path}`)).toEqual({ data: [], page: 1, pages: 1, results: 0 });
-    }
+  it("asking for it is refused with the reason", async () => {
     for (const path of ["service-transfers", "entity-transfers", "promo-codes", "payments/paypal", "payments/paypal/execute", "cancel"]) {
       const { status, body } = await cloud.api.post(`/v4/account/${path}`, {});
       expect([status, body.errors[0].reason.length > 20], path).toEqual([400, true]);
@@ -273,6 +272,20 @@ describe("notifications (contract 14.6)", () => {
     expect(await noticesOf("balancer_config", config.id)).toEqual([]);
   });
 
+  it("an interruption of the balancers is told for a while, though they serve again", async () => {
+    const other = await startCloud();
+    // Node tells the process about every worker it starts: no door of ours is needed to end one.
+    const started = new Promise<Worker>((resolve) => process.once("worker", resolve));
+    const config = await createConfig(other, (await createBalancer(other)).id, { port: 20_196 });
+    const place = placeOfListener(await listening(other, config));
+    await (await started).terminate();
+    const told = await until(async () => (await other.api.get("/v4/account/notifications")).body.data[0], { what: "the notice" });
+    expect(told).toMatchObject({ severity: "major", entity: null, message: expect.stringContaining("worker thread was lost") });
+    expect(Date.parse(`${told.until}Z`)).toBeGreaterThan(Date.parse(`${told.when}Z`));
+    await until(() => isListening(place), { what: "the listener" });
+    await other.close();
+  });
+
   it("a boot that failed is told until the instance boots", async () => {
     // Another Backlot on the same addresses: the first machine of both has the same one.
     const other = await startCloud();
@@ -295,6 +308,22 @@ describe("notifications (contract 14.6)", () => {
     await instanceIn(cloud, instance.id, "running");
     expect(await noticesOf("instance", instance.id)).toEqual([]);
     await removeInstance(cloud, instance.id);
+  });
+});
+
+describe("domains", () => {
+  it("without any instance are worth a notice (contract 12), and carry tags", async () => {
+    const other = await startCloud();
+    const notices = async (): Promise<Json[]> => (await other.api.get("/v4/account/notifications")).body.data;
+    const wanted = { domain: "stage.test", type: "master", soa_email: "who@stage.test" };
+    const { body: domain } = await other.api.post("/v4/domains", wanted);
+    expect(await notices()).toMatchObject([{ severity: "minor", label: "Domains without instances", entity: null }]);
+    expect((await other.api.post("/v4/tags", { label: "names", domains: [domain.id] })).status).toBe(200);
+    expect((await other.api.get("/v4/tags/names")).body.data).toMatchObject([{ type: "domain", data: { domain: "stage.test", tags: ["names"] } }]);
+    const instance = await createInstance(other, { booted: false });
+    expect(await notices()).toEqual([]);
+    await removeInstance(other, instance.id);
+    await other.close();
   });
 });
 

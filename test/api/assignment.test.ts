@@ -189,6 +189,24 @@ describe("reverse names (contract 10.1, 10.2)", () => {
     },
   );
 
+  it("inside the account's own domains one of their A records must point back", async () => {
+    const {
+      ipv4: [address],
+    } = await createInstance(cloud, { booted: false });
+    const { body: domain } = await cloud.api.post("/v4/domains", { type: "master", domain: "reverse.test", soa_email: "a@reverse.test" });
+    const put = (rdns: string) => cloud.api.put(`/v4/networking/ips/${address}`, { rdns });
+    const refused = await put("www.reverse.test");
+    expect([refused.status, refused.body.errors]).toEqual([400, [{ reason: expect.stringMatching(/^No match found/), field: "rdns" }]]);
+    const record = (name: string, target: string) => cloud.api.post(`/v4/domains/${domain.id}/records`, { type: "A", name, target });
+    await record("www", "203.0.113.9");
+    expect((await put("www.reverse.test")).status).toBe(400);
+    await record("www", address);
+    expect((await put("WWW.reverse.test")).status).toBe(200);
+    await record("", address);
+    expect((await put("reverse.test")).status).toBe(200);
+    expect((await put("www.elsewhere.test")).status).toBe(200);
+  });
+
   it("a private address has none", async () => {
     const {
       ipv4: [, address],

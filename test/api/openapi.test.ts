@@ -77,12 +77,16 @@ describe("what is shown has exactly the members of its field table", () => {
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
       InstanceAddresses: await get(`/v4/cloud/instances/${instance.id}/ips`),
       Event: await first("/v4/account/events"),
+      RegionAvailability: await first("/v4/regions/availability"),
+      AccountAvailability: await first("/v4/account/availability"),
+      MaintenancePolicy: await first("/v4/maintenance/policies"),
       Region: await first("/v4/regions"),
       Image: await first("/v4/images"),
       Type: await first("/v4/cloud/types"),
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
       ...(await accountRecords(cloud)),
+      Volume: (await cloud.api.post("/v4/volumes", { label: "shape", region: "us-east" })).body,
     };
   };
 

@@ -14,6 +14,7 @@ import type { UsageRow } from "#backlot/resources/billing/usage.js";
 import { readCatalogue } from "#backlot/resources/catalogue/catalogue.js";
 import { type CloudStore, type Kinds, kinds, type Tx } from "#backlot/resources/cloud.js";
 import { migrations, schemaVersion } from "#backlot/resources/migrations.js";
+import { openNotices } from "#backlot/resources/notifications/notices.js";
 import { accountTransfer, addTransfer, transferOf } from "#backlot/resources/transfer/transfer.js";
 import { openStore } from "#backlot/store/open-store.js";
 
@@ -311,6 +312,26 @@ describe("transfer", () => {
     expect(carriedSince(undefined, { bytesIn: 4, bytesOut: 5 })).toEqual({ bytesIn: 4, bytesOut: 5 });
     expect(carriedSince({ bytesIn: 1, bytesOut: 2 }, { bytesIn: 4, bytesOut: 5 })).toEqual({ bytesIn: 3, bytesOut: 3 });
     expect(carriedSince({ bytesIn: 9, bytesOut: 9 }, { bytesIn: 4, bytesOut: 5 })).toEqual({ bytesIn: 4, bytesOut: 5 });
+  });
+});
+
+describe("notices", () => {
+  it("keep the time they were first told, are taken back, and end when they are old news", () => {
+    let nowMs = 1_000;
+    const notices = openNotices(() => nowMs);
+    const said = { label: "a", message: "b", type: "notice", severity: "minor", entity: null } as const;
+    notices.note("one", said);
+    notices.note("two", { ...said, untilMs: 3_000 });
+    nowMs = 2_000;
+    notices.note("one", { ...said, message: "c" });
+    expect(notices.list()).toEqual([
+      { ...said, message: "c", sinceMs: 1_000 },
+      { ...said, sinceMs: 1_000, untilMs: 3_000 },
+    ]);
+    nowMs = 3_000;
+    expect(notices.list()).toHaveLength(1);
+    notices.note("one", undefined);
+    expect(notices.list()).toEqual([]);
   });
 });
 

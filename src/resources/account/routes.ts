@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Fault, invalid, type Problem } from "../../kernel/fault.js";
 import { customSchema, type UpdateBody, updateSchema } from "../../kernel/field.js";
-import { type Listing, route } from "../../kernel/route.js";
+import { route } from "../../kernel/route.js";
 import { balanceCents, usdOf } from "../billing/invoice.js";
 import type { Cloud } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
@@ -38,16 +38,6 @@ const settingsProblems = ({ longviewSubscription }: UpdateBody<typeof settingsFi
 
 /** Contract 14.6, service-transfers: one account has nobody to hand things to. */
 const noTransfers = "A local cloud has one account, so nothing can be handed to another one.";
-
-const emptyList = (path: string, summary: string) =>
-  route<Cloud, undefined>({
-    method: "GET",
-    path,
-    scope: "account",
-    summary,
-    answers: "list",
-    run: (): Listing => ({ rows: [], view: (row) => row, filterable: [], fieldValue: () => undefined }),
-  });
 
 /** What this service does not have: asking for it is answered with the reason, and nothing is noted. */
 const refusal = (path: string, summary: string, reason: string, field?: string) =>
@@ -172,8 +162,6 @@ const coreRoutes = [
 ];
 
 const absentRoutes = [
-  emptyList("/v4/account/maintenance", "Lists planned maintenance: there is none, ever."),
-  emptyList("/v4/account/betas", "Lists the beta programmes the account is in: none."),
   refusal("/v4/account/settings/managed-enable", "Refused: nobody here manages anything.", "There is no Managed service here to enrol in."),
   refusal("/v4/account/promo-codes", "Refused: there are no promotions.", "There are no promotions here, so no code is valid.", "promoCode"),
   ...["paypal", "paypal/execute"].map((path) =>
@@ -183,10 +171,7 @@ const absentRoutes = [
       "PayPal is not reached from here. POST /v4/account/payments notes a payment.",
     ),
   ),
-  ...["service-transfers", "entity-transfers"].flatMap((name) => [
-    emptyList(`/v4/account/${name}`, "Lists what is handed to other accounts: nothing."),
-    refusal(`/v4/account/${name}`, "Refused: there is no other account.", noTransfers),
-  ]),
+  ...["service-transfers", "entity-transfers"].map((name) => refusal(`/v4/account/${name}`, "Refused: there is no other account.", noTransfers)),
 ];
 
 export const accountRoutes = [...coreRoutes, ...absentRoutes];

@@ -47,6 +47,12 @@ interface ShippedScript {
   script_file: string;
 }
 
+/** What would happen to an instance when its host is maintained (contract section 16). */
+export interface MaintenancePolicy {
+  slug: string;
+  [member: string]: unknown;
+}
+
 /** What never changes while Backlot runs. Rows come from `fixtures/`, the order is the public API's. */
 export interface Catalogue {
   regions: readonly Entry[];
@@ -57,6 +63,7 @@ export interface Catalogue {
   volumeTypes: readonly PricedEntry[];
   transferPrices: readonly PricedEntry[];
   scripts: readonly Script[];
+  maintenancePolicies: readonly MaintenancePolicy[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
@@ -80,5 +87,6 @@ export const readCatalogue = (fixtures: string): Catalogue => {
     volumeTypes: readRows(join(fixtures, "catalogue", "volume-types.json")),
     transferPrices: readRows(join(fixtures, "catalogue", "network-transfer-prices.json")),
     scripts: readRows<ShippedScript>(join(scripts, "scripts.json")).map(withText),
+    maintenancePolicies: readRows(join(fixtures, "catalogue", "maintenance-policies.json")),
   };
 };

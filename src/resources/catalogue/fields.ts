@@ -13,7 +13,10 @@ export const regionFields = {
   capabilities: field.read(z.array(z.string()), "What the region offers in the public cloud."),
   monitors: field.read(z.object({ alerts: z.array(z.string()), metrics: z.array(z.string()) }), "Services that can be monitored."),
   status: field.read(z.string(), "`ok` or `outage`."),
-  resolvers: field.read(z.object({ ipv4: z.string().nullable(), ipv6: z.string().nullable() }), "Resolver addresses, comma separated."),
+  resolvers: field.read(
+    z.object({ ipv4: z.string().nullable(), ipv6: z.string().nullable() }).nullable(),
+    "Resolver addresses, comma separated; null where they are not known.",
+  ),
   placementGroupLimits: field.read(z.record(z.string(), z.number().nullable()), "Limits of placement groups."),
   siteType: field.read(z.string(), "`core` or `distributed`."),
 };
@@ -54,7 +57,7 @@ export const typeFields = {
   vcpus: field.read(z.int(), "CPUs.", { filter: true }),
   gpus: field.read(z.int(), "GPUs.", { filter: true }),
   networkOut: field.read(z.int(), "Mbit/s.", { filter: true }),
-  class: field.read(z.string(), "E.g. `standard`.", { filter: true }),
+  class: field.read(z.string().nullable(), "E.g. `standard`; null for a plan of old.", { filter: true }),
   successor: field.read(z.string().nullable(), "What replaced it."),
   acceleratedDevices: field.read(z.int(), "Accelerators."),
 };

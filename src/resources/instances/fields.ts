@@ -53,6 +53,14 @@ export const instanceFields = {
   backups: field.write(
     z.object({ schedule: z.object({ day: z.enum(days).nullable().optional(), window: z.enum(windows).nullable().optional() }).optional() }),
     "Backup window; recorded.",
+    {
+      shown: z.object({
+        enabled: z.boolean(),
+        available: z.boolean(),
+        schedule: z.object({ day: z.string().nullable(), window: z.string().nullable() }),
+        lastSuccessful: z.string().nullable(),
+      }),
+    },
   ),
   watchdogEnabled: field.write(z.boolean(), "Restart it after it died by itself."),
   status: field.read(

@@ -58,6 +58,14 @@ const failedListeners = ({ store }: Pick<Cloud, "store">): Notice[] =>
     return [{ label: "A port does not listen", message, type: "notice", severity: "major", entity: configEntity(row), sinceMs: null }];
   });
 
+/** Contract 12: the public API says so too, since it answers for nothing that runs there. */
+const idleDomains = ({ store }: Pick<Cloud, "store">): Notice[] => {
+  const { length } = store.list("domain");
+  if (length === 0 || store.list("instance").length > 0) return [];
+  const message = `The account has ${length === 1 ? "a domain" : `${length} domains`} and no instance. The names are answered all the same.`;
+  return [{ label: "Domains without instances", message, type: "notice", severity: "minor", entity: null, sinceMs: null }];
+};
+
 const unpaidBalance = ({ store }: Pick<Cloud, "store">): Notice[] => {
   const owed = balanceCents(store);
   if (owed <= 0) return [];
@@ -67,6 +75,12 @@ const unpaidBalance = ({ store }: Pick<Cloud, "store">): Notice[] => {
 };
 
 /** What can be read off the rows and what was observed of them: one line a source. */
-const sources: ReadonlyArray<(cloud: Pick<Cloud, "store">) => Notice[]> = [failedStarts, substitutedImages, failedListeners, unpaidBalance];
+const sources: ReadonlyArray<(cloud: Pick<Cloud, "store">) => Notice[]> = [
+  failedStarts,
+  substitutedImages,
+  failedListeners,
+  idleDomains,
+  unpaidBalance,
+];
 
 export const derivedNotices = (cloud: Pick<Cloud, "store">): Notice[] => sources.flatMap((source) => source(cloud));

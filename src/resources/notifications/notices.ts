@@ -12,11 +12,13 @@ export interface Notice {
   entity: Entity | null;
   /** Since when, real ms; null when nobody knows. */
   sinceMs: number | null;
+  /** When it is old news, real ms; absent: it lasts as long as its cause. */
+  untilMs?: number | undefined;
 }
 
 /** What loops noticed, in memory. What can be seen in rows and observations needs none: `derivedNotices` reads it. */
 export interface Notices {
-  /** Says what is, under a name of the caller's; undefined takes it back. Telling the same again keeps the time of the first. */
+  /** Says what is, under a name of the caller's; undefined takes it back. Telling it again keeps the time of the first. */
   note(key: string, notice: Omit<Notice, "sinceMs"> | undefined): void;
   list(): readonly Notice[];
 }
@@ -28,6 +30,9 @@ export const openNotices = (now: () => number): Notices => {
       if (notice) held.set(key, { ...notice, sinceMs: held.get(key)?.sinceMs ?? now() });
       else held.delete(key);
     },
-    list: () => [...held.values()],
+    list: () => {
+      for (const [key, { untilMs }] of held) if (untilMs !== undefined && untilMs <= now()) held.delete(key);
+      return [...held.values()];
+    },
   };
 };

@@ -15,21 +15,21 @@ export const notificationFields = {
   type: field.read(z.string(), "`outage`, `payment_due` or `notice`."),
   severity: field.read(z.enum(["minor", "major", "critical"]), "How much it matters."),
   when: field.read(z.string().nullable(), "Since when; UTC, `YYYY-MM-DDTHH:MM:SS`. Null when nobody knows."),
-  until: field.read(z.string().nullable(), "Always null: it goes when its cause does."),
+  until: field.read(z.string().nullable(), "When it is old news; null: it goes when its cause does."),
   entity: field.read(
     z.object({ id: z.union([z.int(), z.string()]), label: z.string(), type: z.string(), url: z.string() }).nullable(),
     "What it is about.",
   ),
 };
 
-const notificationView = ({ label, message, type, severity, entity, sinceMs }: Notice) => ({
+const notificationView = ({ label, message, type, severity, entity, sinceMs, untilMs }: Notice) => ({
   label,
   message,
   body: null,
   type,
   severity,
   when: sinceMs === null ? null : wireTime(sinceMs),
-  until: null,
+  until: untilMs === undefined ? null : wireTime(untilMs),
   entity: entityView(entity),
 });
 

@@ -30,6 +30,8 @@ import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
 import { turns } from "./turns.js";
+import { volumeHelper } from "./volume-helper.js";
+import { engineVolumes } from "./volumes.js";
 
 export interface DockerDriverOptions {
   /** The state file's own id. */
@@ -48,12 +50,16 @@ export interface DockerDriverOptions {
   docker?: EngineConnection | undefined;
   /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
   guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
+  /** False: volumes do without loop devices, as on an engine that grants none; they are folders then. */
+  loopDevices?: boolean | undefined;
   /** A line of the making of a guest image, for people. */
   onProgress?: ((line: string) => void) | undefined;
   /** Something went wrong that no call could be told of. */
   onProblem?: ((reason: string) => void) | undefined;
 }
 
+/** The image of the helper that mounts volumes; one that is built here, with e2fsprogs in it. */
+const helperSlug = "cloud/debian12";
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
 /** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
 const releaseMs = 10_000;
@@ -123,6 +129,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
   const handle = ({ id }: { id: string }) => docker.getContainer(id);
+  const helper = volumeHelper({
+    docker,
+    owner: options,
+    image: async () => (await images.ensure(helperSlug)).tag,
+    loopDevices: options.loopDevices ?? true,
+  });
 
   const removeContainer = async (container: SeenContainer): Promise<void> => {
     await asking("remove a container", () =>
@@ -310,7 +322,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
 
   return {
     name: "docker",
-    capabilities: () => dockerCapabilities,
+    capabilities: () => dockerCapabilities(helper.rights()),
+    volumes: engineVolumes({ docker, owner: options, helper, containers: async () => oneEach(await seen()) }),
 
     list: async (instance) => {
       const containers = oneEach(await seen(instance));

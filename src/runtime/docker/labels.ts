@@ -15,6 +15,10 @@ export const labels = {
   substituted: "io.backlot.substituted-image",
   /** Region id, or `public`; on networks only. */
   network: "io.backlot.network",
+  /** Volume id; on engine volumes only. */
+  volume: "io.backlot.volume",
+  /** On containers that live for a moment and are no machine; says what for. */
+  helper: "io.backlot.helper",
   /** On guest images: the fixture's name. An image is shared by every owner on the engine. */
   guest: "io.backlot.guest",
 } as const;
@@ -40,6 +44,8 @@ export const containerName = (owner: string, instance: number): string => `backl
 /** A machine that is put aside while its instance runs from another disk. */
 export const parkedName = (owner: string, instance: number, fingerprint: string): string =>
   `${containerName(owner, instance)}-${nameSafe(fingerprint).slice(0, 12)}`;
+
+export const volumeName = (owner: string, volume: number): string => `backlot-${nameSafe(owner).slice(0, 8)}-volume-${volume}`;
 
 /** The label of the instance where it can be a host name, else a name made from the id. */
 export const hostName = (label: string, instance: number): string => nameSafe(label) || `instance-${instance}`;

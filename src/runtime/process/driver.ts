@@ -14,6 +14,7 @@ import { clearPlace, copyToShelf, findFileSystem, removeFromShelf, shelved, take
 import { startSupervisor } from "./start.js";
 import { machineEnvironment } from "./supervisor.js";
 import { isLeader, isStillThere, type MarkedProcess, markedProcesses } from "./table.js";
+import { folderVolumes } from "./volumes.js";
 
 export interface ProcessDriverOptions {
   /** The state's own id; processes of other owners are never touched. */
@@ -218,6 +219,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   return {
     name: "process",
     capabilities: () => processCapabilities(allowHostScripts),
+    volumes: folderVolumes(stateFolder, async (instance) => leaderOf(await look(instance)) !== undefined),
     list,
     ensure: (spec, signal) => inTurn(spec.instance, () => ensure(spec, signal)),
     remove: removeMachine,
