@@ -1,5 +1,6 @@
 import { reasonOf } from "../kernel/fault.js";
 import { type FreedAddressRow, freedOf, releaseAddresses } from "../resources/addresses/address.js";
+import { dropBackups } from "../resources/backups/backup.js";
 import type { Cloud, Tx } from "../resources/cloud.js";
 import { disksOf } from "../resources/disks/disk.js";
 import { moveEvent } from "../resources/events/event.js";
@@ -10,6 +11,7 @@ import { startJob } from "../resources/instances/start-job.js";
 import { profileEntity } from "../resources/profiles/profile.js";
 import { freeVolumes } from "../resources/volumes/volume.js";
 import type { Machine, RuntimeDriver } from "../runtime/driver.js";
+import { bootRemarks } from "./boot-remarks.js";
 import { awaitClone, changeRegion, changeType, dropDisks, failClone, fillClone } from "./change-jobs.js";
 import { diskJob, fillCopies } from "./disk-jobs.js";
 import { machineSpec } from "./machine-spec.js";
@@ -56,6 +58,7 @@ const removeInstance = async ({ cloud, driver, see, measure }: JobGround, row: I
     releaseAddresses(tx, row);
     freeVolumes(tx, cloud, row);
     clearLayout(tx, row.id);
+    dropBackups(tx, row.id);
     tx.remove("instance", row.id);
     moveEvent(tx, cloud, job.eventId, "finished");
   });
@@ -93,7 +96,7 @@ const failJob = async ({ cloud, rewait }: JobGround, row: InstanceRow, job: Job,
 /** The machine as the row wants it. */
 const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
   const { cloud, driver, see, letGo } = ground;
-  if (row.power === "on") await fillCopies(cloud, driver, row.id);
+  if (row.power === "on" || job.verb === "restore") await fillCopies(cloud, driver, row.id);
   const freed = freedOf(cloud.store, row.id);
   const spec = machineSpec(cloud, row);
   // What is off, and was never booted, is made when it is: an image may take a while to be had.
@@ -105,8 +108,7 @@ const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: A
   // Deleted meanwhile: what is being taken away must not look like something that runs.
   if (cloud.store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
   await endJob(cloud, row, job, (tx) => {
-    const substituted = machine.substitutedImage;
-    moveEvent(tx, cloud, job.eventId, "finished", substituted && `${row.image} cannot be had here; ${substituted} was booted instead.`);
+    moveEvent(tx, cloud, job.eventId, "finished", bootRemarks(row.image, machine));
     tx.update("instance", row.id, { job: null });
   });
 };

@@ -3,7 +3,9 @@ import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
+import type { BackupRow } from "./backups/backup.js";
 import type { BalancerRow } from "./balancers/balancer.js";
+import type { ObservedBalancer } from "./balancers/stats.js";
 import type { BilledTime } from "./billing/billed-time.js";
 import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
 import type { PaymentMethodRow, PaymentRow } from "./billing/payment.js";
@@ -13,6 +15,7 @@ import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
+import type { ImageRow } from "./images/image.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { MeterRow, ObservedStats } from "./instances/meter.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
@@ -52,6 +55,8 @@ export interface Kinds {
   meter: MeterRow;
   tag: TagRow;
   script: ScriptRow;
+  image: ImageRow;
+  backup: BackupRow;
   deployment: DeploymentRow;
   volume: VolumeRow;
 }
@@ -88,6 +93,8 @@ export const kinds: readonly (keyof Kinds)[] = [
   "meter",
   "tag",
   "script",
+  "image",
+  "backup",
   "deployment",
   "volume",
 ];
@@ -100,6 +107,7 @@ export type Tx = Transaction<Kinds>;
 
 /** What the loops saw last; memory only, so everything may be absent. */
 interface ObservedKinds {
+  balancer: ObservedBalancer;
   config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;

@@ -6,6 +6,8 @@ import type { Disposable } from "../kernel/closers.js";
  */
 export interface RuntimeDriver extends Disposable {
   readonly name: "docker" | "process";
+  /** Copies of machines' file systems, which other machines can be made from. */
+  readonly images: MachineImages;
   /** Everything this runtime can and cannot do, for `/_backlot/capabilities`. */
   capabilities(): RuntimeCapabilities;
   /** What exists and is ours, running or not, read from labels or the process table; of one instance when it is named. One machine an instance. */
@@ -47,6 +49,28 @@ export interface RuntimeDriver extends Disposable {
   occupied(): Promise<Array<{ cidr: string; owner: string }>>;
 }
 
+/**
+ * Copies of file systems that other machines can be made from, by key: `private/7`. A key is used for one copy only, and `MachineSpec.image`
+ * may name it. A copy holds nothing of who the machine was: no marks of its boots, no host keys, no password of root.
+ */
+export interface MachineImages {
+  /**
+   * Copies a file system of an instance, running or not, under `key`; what is there under that key already is left as it is. `fingerprint` names
+   * the file system, as in `MachineSpec`. `undefined`: the instance has no such file system (yet).
+   */
+  capture(instance: number, fingerprint: string, key: string): Promise<Captured | undefined>;
+  /** Removes a copy. False: a machine still rests on it, ask again later. Absent is success. */
+  remove(key: string): Promise<boolean>;
+  /** Every copy that is ours. */
+  list(): Promise<Captured[]>;
+}
+
+export interface Captured {
+  key: string;
+  /** MiB, measured. */
+  sizeMb: number;
+}
+
 interface Endpoint {
   host: string;
   port: number;
@@ -60,7 +84,7 @@ export interface MachineSpec {
   region: string;
   /** The private range of that region, CIDR. */
   privateRange: string;
-  /** Image slug such as `cloud/debian12`; null when the instance has no image (then `running` is never true). */
+  /** Image slug such as `cloud/debian12`, or the key of a copy (`MachineImages`); null when the instance has no image (then `running` is never true). */
   image: string | null;
   running: boolean;
   /** Grows with every wanted boot or reboot; a running machine with a smaller number is restarted. */
@@ -111,6 +135,8 @@ export interface Machine {
   script?: { exitCode: number | null };
   /** Set when something else was booted than the slug names (`--image-fallback`). */
   substitutedImage?: string;
+  /** It runs an image's own entrypoint and none of our guest: no sshd, root password, keys, script or services. False when absent. */
+  ownEntrypoint?: boolean;
 }
 
 /** Sums that only grow, as long as `since` is the same. */

@@ -414,6 +414,49 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       expect(refused).toBe(ground.privilegedPorts === false);
     });
 
+    it("copies a file system, running or not, makes other machines from it, and removes it", async () => {
+      const kept = script('#!/bin/sh\necho kept >"$HOME/kept-file"\n');
+      const looks = script('#!/bin/sh\n[ -e "$HOME/kept-file" ] && echo old-disk || echo new-disk\n');
+      await driver.ensure(spec(kept));
+      await scriptEnd(driver, 1);
+      const started = await world.startOf(1);
+
+      const captured = await driver.images.capture(1, "first", "private/1");
+      expect(captured).toEqual({ key: "private/1", sizeMb: expect.any(Number) });
+      expect(await driver.images.capture(1, "first", "private/1")).toEqual(captured);
+      expect(await driver.images.list()).toEqual([captured]);
+      expect(await world.startOf(1)).toBe(started);
+      await driver.remove(1);
+
+      const next = await ground.again();
+      expect(await next.images.list()).toEqual([captured]);
+      expect(await next.ensure(spec({ ...looks, instance: 2, image: "private/1", boots: 5 }))).toMatchObject({ running: true, boots: 5 });
+      expect(await scriptEnd(next, 2)).toMatchObject({ script: { exitCode: 0 } });
+      const text = await until(async () => (await next.log(2)).includes("-disk") && next.log(2));
+      expect(text).toContain("old-disk");
+
+      // A copy of a copy, of a machine that is off, without a script of its own: nothing of the first machine's boots is in it.
+      await next.ensure(spec({ ...looks, instance: 2, image: "private/1", boots: 5, running: false }));
+      expect(await next.images.capture(2, "first", "private/2")).toMatchObject({ key: "private/2" });
+      const plain = await next.ensure(spec({ instance: 3, image: "private/2" }));
+      expect(plain).toMatchObject({ running: true, boots: 1 });
+      expect(plain).not.toHaveProperty("script");
+
+      await next.remove(2);
+      await next.remove(3);
+      for (const key of ["private/1", "private/2"]) expect(await next.images.remove(key)).toBe(true);
+      expect(await next.images.list()).toEqual([]);
+    });
+
+    it("copies nothing that is not there, removes what is not there, and makes nothing from it", async () => {
+      expect(await driver.images.capture(1, "first", "private/1")).toBeUndefined();
+      await driver.ensure(spec());
+      expect(await driver.images.capture(1, "another", "private/1")).toBeUndefined();
+      expect(await driver.images.remove("private/1")).toBe(true);
+      await expect(driver.ensure(spec({ instance: 2, image: "private/1" }))).rejects.toThrow(/private\/1 is not .* any more/);
+      expect(await world.isAlive(2)).toBe(false);
+    });
+
     it("dials its pools only", () => {
       expect(driver.dial("8.8.8.8", 80)).toBeUndefined();
       expect(driver.dial("not an address", 80)).toBeUndefined();

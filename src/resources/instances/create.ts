@@ -3,6 +3,7 @@ import { definedOf } from "../../kernel/defined.js";
 import { accountOf } from "../account/account.js";
 import { allocateAddress } from "../addresses/address.js";
 import { addAddress } from "../addresses/rules.js";
+import { layOutBackup } from "../backups/restore.js";
 import type { Cloud, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import { deploymentOf, imageEntry } from "./deployment.js";
@@ -34,6 +35,7 @@ export const insertInstance = (tx: Tx, cloud: Cloud, { label, ...given }: Identi
     userData: null,
     watchdogEnabled: true,
     backupsEnabled: false,
+    backupsSinceMs: null,
     backupsSchedule: { day: null, window: null },
     alerts: defaultAlerts(typeEntry(cloud, given.type)?.vcpus ?? 1),
     hostUuid: randomBytes(20).toString("hex"),
@@ -57,12 +59,13 @@ export const createInstance = (
 ): InstanceRow => {
   refuse(createProblems(tx, cloud, body));
   const deployment = deploymentOf(tx, cloud, body, rootPassHash);
-  const boots = deployment.image !== null && body.booted !== false;
+  const backup = body.backupId === undefined ? undefined : tx.get("backup", body.backupId);
+  const boots = (deployment.image !== null || backup !== undefined) && body.booted !== false;
   const inserted = insertInstance(tx, cloud, {
     label: body.label,
     region: body.region,
     type: body.type,
-    image: deployment.image,
+    image: backup?.image ?? deployment.image,
     power: boots ? "on" : "off",
     boots: boots ? 1 : 0,
     userData: body.metadata?.userData ?? null,
@@ -79,6 +82,8 @@ export const createInstance = (
     alerts: { ...inserted.alerts, ...definedOf(body.alerts) },
     backupsSchedule: { ...inserted.backupsSchedule, ...definedOf(body.backups?.schedule) },
   });
+  const restored = backup && layOutBackup(tx, cloud, row, backup, deployment);
+  if (restored) tx.update("instance", row.id, { diskId: restored.disk.id, profileId: restored.profileId });
   layOut(tx, cloud, row, deployment, {
     swapMb: body.swapSize ?? defaultSwapMb,
     bootMb: body.bootSize,

@@ -1,6 +1,6 @@
 /** What a verb needs to know beside the row. */
 export type Work =
-  | { verb: "create" | "boot" | "reboot" | "shutdown" | "delete" | "watchdog" | "rescue" }
+  | { verb: "create" | "boot" | "reboot" | "shutdown" | "delete" | "watchdog" | "rescue" | "restore" }
   /** `dropped` names the file systems that are no more. */
   | { verb: "rebuild"; dropped: string[] }
   | { verb: "disk_create" | "disk_delete" | "disk_duplicate"; diskId: number }
@@ -28,6 +28,7 @@ export const statusWords: Readonly<Partial<Record<Verb, string>>> = {
   watchdog: "booting",
   rescue: "rebooting",
   rebuild: "rebuilding",
+  restore: "restoring",
   resize: "resizing",
   mutate: "migrating",
   migrate: "migrating",

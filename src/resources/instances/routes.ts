@@ -1,4 +1,5 @@
 import { definedOf } from "../../kernel/defined.js";
+import { invalid } from "../../kernel/fault.js";
 import { createSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Call, type Listing, route } from "../../kernel/route.js";
 import { addressesOf } from "../addresses/address.js";
@@ -90,6 +91,7 @@ export const instanceRoutes = [
         const row = requireInstance(tx, params.instanceId);
         if (isDeleting(row)) return;
         refuseCloning(row);
+        if (row.job?.verb === "restore") throw invalid("A backup is being restored to this instance; wait until that is done.");
         if (row.job) moveEvent(tx, cloud, row.job.eventId, "failed", "The instance was deleted before this was done.");
         startJob(tx, cloud, row, { verb: "delete" }, { username: caller?.username }, { power: "off" });
       }),

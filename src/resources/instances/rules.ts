@@ -1,5 +1,6 @@
 import { Fault, invalid, type Problem } from "../../kernel/fault.js";
 import type { CreateBody } from "../../kernel/field.js";
+import { backupProblems } from "../backups/restore.js";
 import type { TypeEntry } from "../catalogue/catalogue.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { observed } from "../cloud.js";
@@ -69,7 +70,10 @@ export const createProblems = (tx: Pick<Tx, "get" | "list">, cloud: Pick<Cloud, 
     ...sizeProblems(cloud, body),
     ...kernelProblems(cloud, body.kernel),
     ...absentProblems(body),
-    ...(image === null && body.booted === true ? [{ reason: "An instance without an image cannot boot.", field: "booted" }] : []),
+    ...backupProblems(tx, body.backupId, body, typeEntry(cloud, body.type)?.disk),
+    ...(image === null && body.backupId === undefined && body.booted === true
+      ? [{ reason: "An instance without an image cannot boot.", field: "booted" }]
+      : []),
   ];
 };
 

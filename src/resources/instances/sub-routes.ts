@@ -45,7 +45,7 @@ export const subRoutes = [
     shows: "Balancer",
     run: ({ cloud, params }): Listing<BalancerRow> => ({
       rows: balancersOf(cloud.store, requireInstance(cloud.store, params.instanceId).id),
-      view: balancerView,
+      view: (row) => balancerView(cloud, row),
       filterable: filterableNames(balancerFields),
       fieldValue: (row, name) => row[name as keyof BalancerRow],
     }),
