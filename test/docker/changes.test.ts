@@ -170,7 +170,8 @@ describeDocker("changes to an instance on a Docker engine", () => {
 });
 
 describeDocker("a boot that is given up", () => {
-  test("does not wait for an image that is still being fetched", async () => {
+  // A silent registry is given 20 s: whoever waits for it comes too late.
+  test("does not wait for an image that is still being fetched", { timeout: 10_000 }, async () => {
     const asked: Socket[] = [];
     // A registry that takes connections and says nothing.
     const registry = createServer((socket) => void asked.push(socket.on("error", () => undefined)));
