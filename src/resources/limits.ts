@@ -53,6 +53,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "On the runtime: new disks, other limits for the same files, copied files, another region's network. The process runtime limits nothing and knows no password.",
   },
+  {
+    subject: "scripts: one that never ends",
+    real: true,
+    note: "Keeps running; the services it installed start at the next boot only, for services start when the script has ended.",
+  },
   { subject: "instance: disk_encryption, maintenance_policy, interfaces", real: false, note: "Recorded." },
   {
     subject: "addresses: assigned between instances",

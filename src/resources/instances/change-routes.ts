@@ -130,7 +130,8 @@ export const changeRoutes = [
         if (region === undefined) throw invalid("No migration is pending here; name the region to move to.", "region");
         refuse(regionProblems(cloud, region));
         if (region === row.region) throw invalid("The instance is there already.", "region");
-        if (volumesOf(tx, row.id).length > 0) throw invalid("Its volumes stay where they are; detach them first.");
+        const [volume] = volumesOf(tx, row.id);
+        if (volume) throw invalid(`The volume ${volume.label} stays in ${row.region}; detach it first.`);
         startJob(tx, cloud, row, { verb: "migrate", region }, { username: caller?.username, message: `From ${row.region} to ${region}.` });
       }),
   }),

@@ -342,7 +342,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   return {
     name: "docker",
     capabilities: () => dockerCapabilities(helper.rights()),
-    volumes: engineVolumes({ docker, owner: options, helper, containers: () => seen() }),
+    volumes: engineVolumes({ docker, owner: options, helper, containers: async () => oneEach(await seen()) }),
     images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
 
     list: async (instance) => {
