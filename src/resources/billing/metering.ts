@@ -7,8 +7,9 @@ import { type BillableKind, type Billed, billableKinds, billedOf, isBillable, ty
 
 const byEntity = (row: UsageRow) => `${row.kind} ${row.entityId}`;
 
+/** A look at every row, and no index: it is asked once a change, and the change it is asked for makes an index useless. */
 const openUsage = (tx: Tx, kind: BillableKind, id: number): readonly UsageRow[] =>
-  (indexBy(tx.list("usage"), byEntity).get(`${kind} ${id}`) ?? []).filter((row) => row.toMs === null);
+  tx.list("usage").filter((row) => row.entityId === id && row.toMs === null && row.kind === kind);
 
 const isSame = (row: UsageRow, charge: Billed["charges"][number], region: string): boolean =>
   row.product === charge.product && row.plan === charge.plan && row.quantity === charge.quantity && row.region === region;
