@@ -88,7 +88,18 @@ const main = async () => {
       mode: "accept",
       up: true,
     }));
-    const common = { address: "127.0.0.1", port: 0, algorithm: "roundrobin", stickiness: "none", checkPassive: true, nodes };
+    const common = {
+      address: "127.0.0.1",
+      port: 0,
+      algorithm: "roundrobin",
+      stickiness: "none",
+      checkPassive: true,
+      balancer: 1,
+      connThrottle: 0,
+      udpSessThrottle: 0,
+      proxyProtocol: "none",
+      nodes,
+    };
     const open = async (protocol) => (await plane.apply(`bench:${protocol}`, { ...common, protocol, tls: protocol === "https" ? tls : null })).port;
     const rows = [
       ["direct, GET", "http", ports[0], "GET"],

@@ -17,9 +17,13 @@ import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
 import type { Route } from "./kernel/route.js";
+import { openBackups } from "./reconcile/backups.js";
+import { balancerCounters, openBalancerStats } from "./reconcile/balancer-stats.js";
 import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
 import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
+import { openImages } from "./reconcile/images.js";
+import { openInstanceMeter } from "./reconcile/instance-meter.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
@@ -106,6 +110,7 @@ const openMachinesRoom = async (
     stateFolder: config.state,
     privatePool: config.privatePool,
     imageFallback: config.imageFallback,
+    ownImages: config.images,
     allowHostScripts: config.allowHostScripts,
     guestResolvers,
     onProgress: (line) => {
@@ -164,12 +169,19 @@ const openNamesRoom = async (
 
 interface Rooms {
   driver: RuntimeDriver;
+  plane: BalancerPlane;
   health: Health;
   names: Names | undefined;
   nameServer: NameServer | undefined;
 }
 
-const operatorOf = (cloud: Cloud, { driver, health, names, nameServer }: Rooms, startedMs: number, state: string, stop: () => void): Operator => ({
+const operatorOf = (
+  cloud: Cloud,
+  { driver, plane, health, names, nameServer }: Rooms,
+  startedMs: number,
+  state: string,
+  stop: () => void,
+): Operator => ({
   health: () => ({
     status: "ok",
     pid: process.pid,
@@ -186,7 +198,7 @@ const operatorOf = (cloud: Cloud, { driver, health, names, nameServer }: Rooms, 
   instance: async (id) => {
     const row = cloud.store.get("instance", id);
     if (!row) return undefined;
-    const machine = (await driver.list()).find((candidate) => candidate.instance === id);
+    const [machine] = await driver.list(id);
     const addresses = addressesOf(cloud.store, id);
     const main = addresses.find((entry) => !entry.public) ?? addresses[0];
     return {
@@ -203,6 +215,7 @@ const operatorOf = (cloud: Cloud, { driver, health, names, nameServer }: Rooms, 
   },
   dial: (address, port) => driver.dial(address, port),
   costs: () => costsView(cloud),
+  stats: () => balancerCounters(cloud, plane),
   probes: (node) =>
     cloud.store.get("node", node) && {
       probes: health
@@ -226,15 +239,25 @@ const firstHealthMs = 500;
 const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, log: Logger, closers: Closers): Promise<Health> => {
   const failed = (what: string) => (id: number, error: unknown) =>
     log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
-  const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
+  const meter = openInstanceMeter({
+    cloud,
+    driver,
+    onFailure: (instance, error) => log.warn({ instance, reason: reasonOf(error) }, "what an instance uses could not be read; trying again"),
+  });
+  closers.add(() => meter.close());
+  const machines = openMachines({ cloud, driver, onFailure: failed("instance"), measure: (id) => meter.measure(id) });
   closers.add(() => machines.close());
+  const backups = openBackups({ cloud, driver, onFailure: failed("backup") });
+  closers.add(() => backups.close());
+  const images = openImages({ cloud, driver, onFailure: failed("image") });
+  closers.add(() => images.close());
   await machines.resync();
   const volumes = openVolumes({ cloud, driver, onFailure: failed("volume") });
   closers.add(() => volumes.close());
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
   closers.add(() => health.close());
   await health.measured(firstHealthMs);
-  const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.hint(node) });
+  const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.suspect(node) });
   closers.add(() => listeners.close());
   return health;
 };
@@ -245,6 +268,7 @@ const openAccountLoops = (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPl
   const loops = [
     openBillingMonths({ cloud, onFailure }),
     openBalancerTransfer({ cloud, plane, onFailure }),
+    openBalancerStats({ cloud, plane, onFailure }),
     openSurroundings({ cloud, driver, stateFolder: state, onFailure }),
   ];
   return async () => {
@@ -305,7 +329,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const cloud: Cloud = {
     store,
     clock,
-    catalogue: readCatalogue(join(root, "fixtures")),
+    catalogue: readCatalogue(join(root, "fixtures"), config.images),
     billed,
     notices: openNotices(() => clock.now()),
     controlHash: tokenHash(controlToken),
@@ -340,6 +364,9 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     closers.add(() => opened.close());
   }
   const plane = openPlane({
+    fastLane: config.fastLane === "on",
+    keepAlive: config.clientKeepAlive === "on",
+    maxConnections: config.balancerConnections,
     onProblem: (reason) => {
       log.warn(reason);
       cloud.notices.note("balancers", balancersNotice(reason, clock.now()));
@@ -361,7 +388,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
       announceClosed();
     }
   };
-  const operator = operatorOf(cloud, { driver, health, names, nameServer }, startedMs, config.state, () =>
+  const operator = operatorOf(cloud, { driver, plane, health, names, nameServer }, startedMs, config.state, () =>
     setImmediate(() => void close().catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
   );
   /** Made at the first request for it: a start would pay 25 ms, and few ask. */

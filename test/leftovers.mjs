@@ -1,5 +1,5 @@
 // Fails when anything of ours that was made since the moment given (seconds since the epoch) is still there after everything was stopped:
-// containers, networks, volumes, loop devices, processes, temporary folders. What was there before is somebody else's.
+// containers, networks, images made from machines, volumes, loop devices, processes, temporary folders. What was there before is somebody else's.
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,9 +8,9 @@ import { join } from "node:path";
 const sinceMs = Number(process.argv[2] ?? 0) * 1000;
 const lines = (...words) => execFileSync("docker", words, { encoding: "utf8" }).trim().split("\n").filter(Boolean);
 const isNew = (text) => Date.parse(text) >= sinceMs;
-const made = (kind, ids) =>
+const made = (kind, ids, name = "{{.Name}}") =>
   ids
-    .map((id) => lines(kind, "inspect", "--format", "{{.Name}}\t{{.Created}}", id)[0].split("\t"))
+    .map((id) => lines(kind, "inspect", "--format", `${name}\t{{.Created}}`, id)[0].split("\t"))
     .filter(([, created]) => isNew(created.replace(/^(\S+) (\S+) .*$/, "$1T$2Z")))
     .map(([name]) => `${kind} ${name}`);
 
@@ -51,6 +51,7 @@ const left = [
     .filter((name) => isNew(lines("volume", "inspect", "--format", "{{.CreatedAt}}", name)[0]))
     .map((name) => `volume ${name}`),
   ...ourLoops().map((name) => `loop device ${name}`),
+  ...made("image", lines("image", "ls", "-q", "--filter", "label=io.backlot.owner"), "{{.RepoTags}}"),
   ...ourProcesses().map((pid) => `process ${pid}`),
   ...ourFolders().map((name) => `folder ${name} in the temporary folder`),
 ];

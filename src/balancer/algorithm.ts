@@ -54,5 +54,22 @@ const hash = (text: string): number => {
   return (value ^ (value >>> 16)) >>> 0;
 };
 
+/**
+ * Consistent hashing: each node draws a number from the client and itself, scaled by its weight, and the highest wins. When a node comes or
+ * goes only the clients it wins or loses move.
+ */
+export const ringHash = (nodes: readonly NodeSpec[], client: string): NodeSpec | undefined => {
+  let best: NodeSpec | undefined;
+  let highest = Number.NEGATIVE_INFINITY;
+  for (const node of nodes) {
+    const share = (hash(`${client} ${node.id}`) + 0.5) / 2 ** 32;
+    const drawn = -node.weight / Math.log(share);
+    if (drawn <= highest) continue;
+    best = node;
+    highest = drawn;
+  }
+  return best;
+};
+
 /** A client address always gets the same node while the usable nodes stay the same. */
 export const source = (nodes: readonly NodeSpec[], client: string): NodeSpec | undefined => nodes[hash(client) % Math.max(nodes.length, 1)];

@@ -1,14 +1,19 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type SecureContextOptions, type Server as TlsServer } from "node:tls";
+import { plainAddress } from "./address.js";
+import { rawRefusal, sayLast } from "./answer.js";
 import type { Beat } from "./beat.js";
 import { Lane } from "./fast/lane.js";
 import { createFront, type Front } from "./front.js";
+import type { Gate } from "./gate.js";
+import type { Refusal } from "./headers.js";
 import type { Limits } from "./limits.js";
 import type { ListenerSpec } from "./plane.js";
 import type { Roster } from "./roster.js";
 import type { Service } from "./service.js";
 
-export type Protocol = ListenerSpec["protocol"];
+/** What a listening stream socket speaks. */
+export type Protocol = Exclude<ListenerSpec["protocol"], "udp">;
 
 /** Counted over the whole life of a listener, doors that came and went included. */
 export interface Tally {
@@ -27,7 +32,11 @@ export interface Manner {
   fastLane: boolean;
   /** Client connections are kept open between requests; off: closed after each answer. */
   keepAlive: boolean;
+  /** Open client connections of one balancer; further ones are answered 503 where the protocol can say it, and closed. */
+  maxConnections: number;
 }
+
+const full: Refusal = { status: 503, token: "too-many-connections", sentence: "This balancer has as many open connections as it may have." };
 
 interface DoorOptions {
   address: string;
@@ -37,6 +46,7 @@ interface DoorOptions {
   manner: Manner;
   beat: Beat;
   tally: Tally;
+  gate: Gate;
   hint(node: number, reason: string): void;
 }
 
@@ -48,6 +58,8 @@ const peerOf = (socket: Socket): string => `${socket.remoteAddress} ${socket.rem
  */
 export class Door {
   protocol: Protocol = "http";
+  /** New connections a second per client address, over all listeners of the balancer; 0: no bound. */
+  connThrottle = 0;
   readonly #server: Server;
   readonly #front: Front;
   readonly #lane: Lane | undefined;
@@ -135,16 +147,24 @@ export class Door {
   }
 
   #accept(socket: Socket): void {
-    const { tally, service } = this.options;
-    if (this.#closed) {
+    const { tally, service, gate, manner } = this.options;
+    if (this.#closed || !gate.admits(plainAddress(socket.remoteAddress), this.connThrottle, performance.now())) {
       socket.destroy();
       return;
     }
+    if (gate.open >= manner.maxConnections) {
+      socket.on("error", () => undefined);
+      if (this.protocol === "http") sayLast(socket, rawRefusal(full));
+      else socket.destroy();
+      return;
+    }
+    gate.open++;
     tally.connections++;
     this.#sockets.add(socket);
     socket.on("error", () => undefined); // its "close" follows, and that is what everybody here listens to
     socket.once("close", () => {
       this.#sockets.delete(socket);
+      gate.open--;
       tally.bytesIn += socket.bytesRead;
       tally.bytesOut += socket.bytesWritten;
     });

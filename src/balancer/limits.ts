@@ -14,6 +14,8 @@ export interface Limits {
   bodyMs: number;
   /** An idle client connection is kept this long. */
   keepAliveMs: number;
+  /** A UDP session without a datagram either way ends (contract 8.2: 16 s). */
+  udpSessionMs: number;
   /** A client that half-closed is asked after this time whether it still reads. */
   halfClosedMs: number;
 }
@@ -26,5 +28,6 @@ export const defaultLimits: Limits = {
   headMs: 60_000,
   bodyMs: 60_000,
   keepAliveMs: 75_000,
+  udpSessionMs: 16_000,
   halfClosedMs: 1_000,
 };

@@ -2,7 +2,9 @@ import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { reasonOf } from "../kernel/fault.js";
 import { codeOf } from "./attempt.js";
 import type { Beat } from "./beat.js";
-import { Door, type Manner, type Tally } from "./door.js";
+import { DatagramDoor } from "./datagrams.js";
+import { Door, type Manner, type Protocol, type Tally } from "./door.js";
+import type { Gates } from "./gate.js";
 import { portHolder } from "./holder.js";
 import type { ListenerCounters, ListenerSpec, ListenerState } from "./plane.js";
 import { Roster } from "./roster.js";
@@ -12,6 +14,7 @@ import { secureOptions } from "./tls.js";
 interface ListenerOptions {
   manner: Manner;
   beat: Beat;
+  gates: Gates;
   hint(node: number, reason: string): void;
 }
 
@@ -41,6 +44,7 @@ export class Listener {
   readonly #service: Service;
   readonly #tally: Tally = { connections: 0, requests: 0, handedOver: 0, bytesIn: 0, bytesOut: 0 };
   #door: Door | undefined;
+  #datagrams: DatagramDoor | undefined;
   #leaving = new Set<Promise<void>>();
   #checkPassive = false;
   /** What the open door was asked for; its real port may differ. */
@@ -60,6 +64,8 @@ export class Listener {
   async apply(spec: ListenerSpec, lastPort: number | undefined): Promise<ListenerState> {
     this.#roster.update(spec);
     this.#checkPassive = spec.checkPassive;
+    this.#service.proxyProtocol = spec.protocol === "tcp" ? spec.proxyProtocol : "none";
+    if (this.#door) this.#door.connThrottle = spec.connThrottle;
     let tls: SecureContextOptions | undefined;
     if (spec.protocol === "https") {
       if (!spec.tls) return { status: "failed", reason: "There is no certificate. Upload a certificate and its key." };
@@ -70,44 +76,97 @@ export class Listener {
         return { status: "failed", reason: `The certificate or its key cannot be used: ${reasonOf(error)}.` };
       }
     }
+    if (spec.protocol === "udp") return this.#openDatagrams(spec, lastPort);
+    const state = await this.#openStreams(spec, spec.protocol, tls, lastPort);
+    if (state.status === "open" && this.#datagrams) {
+      await this.#datagrams.close();
+      this.#datagrams = undefined;
+    }
+    return state;
+  }
+
+  async #openDatagrams(spec: ListenerSpec, lastPort: number | undefined): Promise<ListenerState> {
+    const { manner, beat, gates } = this.#options;
+    const old = this.#datagrams;
+    if (!old || old.options.address !== spec.address || old.options.port !== spec.port) {
+      const shared = { roster: this.#roster, manner, beat, gate: gates.of(spec.balancer), tally: this.#tally };
+      const open = (port: number) => DatagramDoor.open({ ...shared, address: spec.address, port });
+      try {
+        this.#datagrams = await open(spec.port === 0 && lastPort !== undefined ? lastPort : spec.port).catch((error) => {
+          const offset = codeOf(error) === "EACCES" ? offsetPort(spec.port) : undefined;
+          if (offset === undefined) throw error;
+          return open(offset);
+        });
+        // What was asked for, so that the same spec finds it again.
+        Object.assign(this.#datagrams.options, { port: spec.port });
+      } catch (error) {
+        return { status: "failed", reason: await openFailure(error, spec.address, spec.port) };
+      }
+      await old?.close();
+    }
+    const door = this.#datagrams as DatagramDoor;
+    door.stickiness = spec.stickiness;
+    door.sessThrottle = spec.udpSessThrottle;
+    if (this.#door) this.#leave(this.#door);
+    this.#door = undefined;
+    this.#place = undefined;
+    return { status: "open", address: spec.address, port: door.port };
+  }
+
+  async #openStreams(
+    spec: ListenerSpec,
+    protocol: Protocol,
+    tls: SecureContextOptions | undefined,
+    lastPort: number | undefined,
+  ): Promise<ListenerState> {
     const door = this.#door;
     if (door && this.#place?.address === spec.address && this.#place.port === spec.port) {
       const pair = JSON.stringify(spec.tls);
       const same = pair === this.#pair; // an unchanged context keeps its session tickets valid
-      door.speak(spec.protocol, same && door.protocol === "https" ? undefined : tls);
-      this.#pair = spec.protocol === "https" ? pair : this.#pair;
+      door.speak(protocol, same && door.protocol === "https" ? undefined : tls);
+      this.#pair = protocol === "https" ? pair : this.#pair;
       return { status: "open", address: spec.address, port: door.port };
     }
-    return this.#move(spec, tls, lastPort);
+    return this.#move(spec, protocol, tls, lastPort);
   }
 
   /** The new door opens before the old one closes, unless they are on the same port and stand in each other's way. */
-  async #move(spec: ListenerSpec, tls: SecureContextOptions | undefined, lastPort: number | undefined): Promise<ListenerState> {
+  async #move(spec: ListenerSpec, protocol: Protocol, tls: SecureContextOptions | undefined, lastPort: number | undefined): Promise<ListenerState> {
     const old = this.#door;
-    let opened = await this.#open(spec, tls, spec.port === 0 && lastPort !== undefined ? lastPort : spec.port);
+    let opened = await this.#open(spec, protocol, tls, spec.port === 0 && lastPort !== undefined ? lastPort : spec.port);
     if (typeof opened === "string" && old && old.port === spec.port) {
       const back = { ...old.options, port: old.port };
       this.#leave(old);
-      opened = await this.#open(spec, tls, spec.port);
-      if (typeof opened === "string") this.#door = await Door.open(back, spec.protocol, tls).catch(() => undefined);
+      opened = await this.#open(spec, protocol, tls, spec.port);
+      if (typeof opened === "string") this.#door = await Door.open(back, protocol, tls).catch(() => undefined);
     } else if (typeof opened !== "string" && old) this.#leave(old);
     if (typeof opened === "string") return { status: "failed", reason: opened };
     this.#door = opened;
+    opened.connThrottle = spec.connThrottle;
     this.#place = { address: spec.address, port: spec.port };
     this.#pair = JSON.stringify(spec.tls);
     return { status: "open", address: spec.address, port: opened.port };
   }
 
-  async #open(spec: ListenerSpec, tls: SecureContextOptions | undefined, port: number): Promise<Door | string> {
-    const { manner, beat } = this.#options;
-    const options = { address: spec.address, service: this.#service, roster: this.#roster, manner, beat, tally: this.#tally, hint: this.#hint };
+  async #open(spec: ListenerSpec, protocol: Protocol, tls: SecureContextOptions | undefined, port: number): Promise<Door | string> {
+    const { manner, beat, gates } = this.#options;
+    const options = {
+      address: spec.address,
+      service: this.#service,
+      roster: this.#roster,
+      manner,
+      beat,
+      gate: gates.of(spec.balancer),
+      tally: this.#tally,
+      hint: this.#hint,
+    };
     try {
-      return await Door.open({ ...options, port }, spec.protocol, tls);
+      return await Door.open({ ...options, port }, protocol, tls);
     } catch (error) {
       const offset = codeOf(error) === "EACCES" ? offsetPort(port) : undefined;
       if (offset === undefined) return openFailure(error, spec.address, port);
       try {
-        return await Door.open({ ...options, port: offset }, spec.protocol, tls);
+        return await Door.open({ ...options, port: offset }, protocol, tls);
       } catch (again) {
         return `Port ${port} needs privileges this process lacks, so ${offset} was tried: ${await openFailure(again, spec.address, offset)}`;
       }
@@ -128,7 +187,7 @@ export class Listener {
 
   /** Resolves when the port is free and no connection is left. */
   async close(drainMs: number): Promise<void> {
-    await Promise.all([this.#door?.close(drainMs), ...this.#leaving]);
+    await Promise.all([this.#door?.close(drainMs), this.#datagrams?.close(), ...this.#leaving]);
     this.#service.close();
   }
 }

@@ -1,7 +1,7 @@
 import type { NodeCounters } from "./plane.js";
 
 /** Upper bounds of the latency classes, in ms; a last class holds what took longer. */
-const LATENCY_BOUNDS_MS: readonly number[] = [0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+export const LATENCY_BOUNDS_MS: readonly number[] = [0.5, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
 
 /** What one node did for one listener since the listener opened. Plain numbers that are only counted up: cheap enough for every request. */
 export class Meter {

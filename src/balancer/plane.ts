@@ -24,12 +24,20 @@ export interface ListenerSpec {
   /** Where to listen: a loopback address unless the user asked otherwise. */
   address: string;
   port: number;
-  protocol: "http" | "https" | "tcp";
+  protocol: "http" | "https" | "tcp" | "udp";
   /** PEM; chain allowed in `cert`. Present when protocol is `https`. */
   tls: { cert: string; key: string; cipherSuite: "recommended" | "legacy" } | null;
-  algorithm: "roundrobin" | "leastconn" | "source";
-  stickiness: "none" | "table" | "http_cookie";
+  algorithm: "roundrobin" | "leastconn" | "source" | "ring_hash";
+  stickiness: "none" | "table" | "http_cookie" | "session" | "source_ip";
   checkPassive: boolean;
+  /** Its listeners share the two bounds on connections. */
+  balancer: number;
+  /** New connections a second per client address over the whole balancer; 0: no bound. One too many is closed without a word. */
+  connThrottle: number;
+  /** New UDP sessions a second per client address; 0: no bound. One too many is dropped. */
+  udpSessThrottle: number;
+  /** What a tcp node is told of the client before its first byte. */
+  proxyProtocol: "none" | "v1" | "v2";
   nodes: readonly NodeSpec[];
 }
 

@@ -1,7 +1,9 @@
-import { type Balance, leastconn, roundrobin, source, usableNodes } from "./algorithm.js";
+import { type Balance, leastconn, ringHash, roundrobin, source, usableNodes } from "./algorithm.js";
 import { Meter } from "./meter.js";
 import type { ListenerSpec, NodeCounters, NodeSpec } from "./plane.js";
 import { cookieNode, nodeCookie, StickTable, stuckNode } from "./stickiness.js";
+
+const NONE: ReadonlySet<number> = new Set();
 
 /** Who asks for a node. */
 export interface Caller {
@@ -37,7 +39,7 @@ export class Roster {
     const sameWeights = spec.nodes.every((node) => weights.get(node.id) === node.weight) && weights.size === ids.size;
     if (!sameWeights) this.#balance = new Map();
     this.#spec = spec;
-    this.#usable = usableNodes(spec.nodes, new Set());
+    this.#usable = usableNodes(spec.nodes, NONE);
     for (const [id, meter] of this.#meters) if (!ids.has(id) && meter.open === 0) this.#meters.delete(id);
     const up = new Set(spec.nodes.filter((node) => node.up).map((node) => node.id));
     this.#table.keepOnly((id) => up.has(id));
@@ -51,7 +53,7 @@ export class Roster {
   choose(caller: Caller, tried: ReadonlySet<number>, nowMs: number): Choice | undefined {
     const { nodes, stickiness, protocol } = this.#spec;
     const usable = tried.size === 0 ? this.#usable : usableNodes(nodes, tried);
-    if (stickiness === "table") {
+    if (stickiness === "table" || stickiness === "source_ip") {
       const node = stuckNode(nodes, usable, this.#table.find(caller.address, nowMs), tried) ?? this.#next(usable, caller);
       if (node) this.#table.remember(caller.address, node.id, nowMs);
       return node && { node, setCookie: undefined };
@@ -67,7 +69,13 @@ export class Roster {
 
   #next(usable: readonly NodeSpec[], caller: Caller): NodeSpec | undefined {
     if (this.#spec.algorithm === "source") return source(usable, caller.address);
+    if (this.#spec.algorithm === "ring_hash") return ringHash(usable, caller.address);
     return this.#spec.algorithm === "leastconn" ? leastconn(usable, this.#openOf, this.#balance) : roundrobin(usable, this.#balance);
+  }
+
+  /** Whether a client that has this node may go on with it. */
+  keeps(id: number): boolean {
+    return stuckNode(this.#spec.nodes, this.#usable, id, NONE) !== undefined;
   }
 
   /** Counts a connection or request to a node, until `leave`. */

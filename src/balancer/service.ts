@@ -9,12 +9,15 @@ import { createForwarder } from "./forwarding.js";
 import { type Arrival, hasBody, isReplayable } from "./headers.js";
 import type { Limits } from "./limits.js";
 import type { NodeSpec } from "./plane.js";
+import { proxyHeader, type Route } from "./proxy-protocol.js";
 import type { Roster } from "./roster.js";
 import { joinStreams, reach } from "./tunnel.js";
 import { detachedAnswer } from "./upgrade.js";
 
 /** What a listener does with one request, upgrade or connection: finds a node, asks the next one when it cannot be reached, answers itself. */
 export interface Service {
+  /** What a tunnel's node is told of the client. */
+  proxyProtocol: "none" | "v1" | "v2";
   request(req: http.IncomingMessage, res: http.ServerResponse): void;
   /** Returns the response that stands for the connection until it is handed over. */
   upgrade(req: http.IncomingMessage, socket: Duplex, head: Buffer): http.ServerResponse;
@@ -27,6 +30,13 @@ interface ServiceOptions {
   limits: Limits;
   hint(node: number, reason: string): void;
 }
+
+const routeOf = (client: Socket): Route => ({
+  sourceAddress: plainAddress(client.remoteAddress),
+  sourcePort: client.remotePort ?? 0,
+  destinationAddress: plainAddress(client.localAddress),
+  destinationPort: client.localPort ?? 0,
+});
 
 const arrivalOf = (req: http.IncomingMessage): Arrival => ({
   client: plainAddress(req.socket.remoteAddress),
@@ -121,6 +131,7 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
       if (typeof reached !== "string") {
         meter.requests++;
         if (!client.destroyed) {
+          if (service.proxyProtocol !== "none") reached.write(proxyHeader(service.proxyProtocol, routeOf(client)));
           return joinStreams(client, reached, () => {
             meter.bytesIn += reached.bytesWritten;
             meter.bytesOut += reached.bytesRead;
@@ -138,7 +149,8 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
     }
   };
 
-  return {
+  const service: Service = {
+    proxyProtocol: "none",
     request: (req, res) => forward(req, res, (options) => proxy.web(req, res, options)),
     upgrade: (req, socket, head) => {
       const res = detachedAnswer(req, socket);
@@ -151,6 +163,7 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
       agents.fresh.destroy();
     },
   };
+  return service;
 };
 
 /** An upgrade we pass on: a tunnel asked for by a request without a body. Others are answered as if `Upgrade` were not there (RFC 9110 section 7.8). */

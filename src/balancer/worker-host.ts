@@ -1,8 +1,9 @@
 import { Worker } from "node:worker_threads";
 import { reasonOf } from "../kernel/fault.js";
+import { sumOfCounters } from "./counters.js";
 import { defaultLimits, type Limits } from "./limits.js";
 import type { Order, Report, WorkerSettings } from "./messages.js";
-import type { BalancerPlane, ListenerCounters, ListenerKey, ListenerSpec, ListenerState, NodeCounters } from "./plane.js";
+import type { BalancerPlane, ListenerCounters, ListenerKey, ListenerSpec, ListenerState } from "./plane.js";
 
 export interface PlaneOptions {
   /** Told when the worker thread was lost, and when a listener could not be opened again after that. */
@@ -13,6 +14,8 @@ export interface PlaneOptions {
   fastLane?: boolean;
   /** Off: client connections are closed after each answer, as the public service does. Default on. */
   keepAlive?: boolean;
+  /** Client connections one balancer may have open; default 10,000 (contract 8.5). */
+  maxConnections?: number;
 }
 
 type Unnumbered<T> = T extends { id: number } ? Omit<T, "id"> : never;
@@ -27,30 +30,6 @@ const SHORT_LIFE_MS = 5_000;
 const PATIENCE = 3;
 const RESTART_AFTER_MS = [0, 100, 500, 2_000, 5_000] as const;
 
-const sumOfNode = (a: NodeCounters | undefined, b: NodeCounters): NodeCounters => ({
-  requests: (a?.requests ?? 0) + b.requests,
-  bytesIn: (a?.bytesIn ?? 0) + b.bytesIn,
-  bytesOut: (a?.bytesOut ?? 0) + b.bytesOut,
-  errors: (a?.errors ?? 0) + b.errors,
-  open: b.open,
-  latency: b.latency.map((count, index) => count + (a?.latency[index] ?? 0)),
-});
-
-/** `a` is the past: what was open then is not any more. */
-const sum = (a: ListenerCounters | undefined, b: ListenerCounters): ListenerCounters => {
-  if (!a) return b;
-  const past = Object.entries(a.nodes).map(([id, counters]) => [id, { ...counters, open: 0 }]);
-  const present = Object.entries(b.nodes).map(([id, counters]) => [id, sumOfNode(a.nodes[Number(id)], counters)]);
-  return {
-    connections: a.connections + b.connections,
-    requests: a.requests + b.requests,
-    handedOver: a.handedOver + b.handedOver,
-    bytesIn: a.bytesIn + b.bytesIn,
-    bytesOut: a.bytesOut + b.bytesOut,
-    nodes: Object.fromEntries([...past, ...present]),
-  };
-};
-
 /**
  * The balancer's data plane in a worker thread (DESIGN section 3, Threads). The thread starts with the first listener. When it dies it is
  * replaced and its listeners are opened again with their last specs.
@@ -60,6 +39,7 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
     limits: { ...defaultLimits, ...options.limits },
     fastLane: options.fastLane ?? true,
     keepAlive: options.keepAlive ?? true,
+    maxConnections: options.maxConnections ?? 10_000,
   };
   const wanted = new Map<ListenerKey, { spec: ListenerSpec; port: number | undefined }>();
   const pending = new Map<number, Pending>();
@@ -91,7 +71,7 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
 
   const lost = (reason: string, bornMs: number): void => {
     worker = undefined;
-    for (const [key, counters] of Object.entries(present)) past.set(key, sum(past.get(key), counters));
+    for (const [key, counters] of Object.entries(present)) past.set(key, sumOfCounters(past.get(key), counters));
     present = {};
     shortLives = performance.now() - bornMs < SHORT_LIFE_MS ? shortLives + 1 : 0;
     if (closing) {
@@ -143,7 +123,7 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
       if (report.kind === "counters") present = report.counters;
     }
     const total = Object.fromEntries(past);
-    for (const [key, counted] of Object.entries(present)) total[key] = sum(total[key], counted);
+    for (const [key, counted] of Object.entries(present)) total[key] = sumOfCounters(total[key], counted);
     return total;
   };
 

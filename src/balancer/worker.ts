@@ -1,5 +1,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { Beat } from "./beat.js";
+import { sumOfCounters } from "./counters.js";
+import { Gates } from "./gate.js";
 import { HintThrottle } from "./hint-throttle.js";
 import { Listener } from "./listener.js";
 import type { Order, Report, WorkerSettings } from "./messages.js";
@@ -10,6 +12,7 @@ import type { ListenerCounters, ListenerKey, ListenerState } from "./plane.js";
 const manner = workerData as WorkerSettings;
 const { limits } = manner;
 const beat = new Beat();
+const gates = new Gates();
 const listeners = new Map<ListenerKey, Listener>();
 /** What listeners that are gone had counted: whoever adds bytes up reads now and then, and keys are never used again. */
 const ended = new Map<ListenerKey, ListenerCounters>();
@@ -38,7 +41,7 @@ const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<Listener
   if (!wanted) {
     const listener = listeners.get(key);
     await listener?.close(limits.drainMs);
-    if (listener) ended.set(key, listener.counters);
+    if (listener) ended.set(key, sumOfCounters(ended.get(key), listener.counters));
     listeners.delete(key);
     return { status: "closed" };
   }
@@ -47,7 +50,7 @@ const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<Listener
     const hint = (node: number, reason: string) => {
       if (throttle.admits(`${key} ${node} ${reason}`, performance.now())) report({ kind: "hint", key, node, reason });
     };
-    listener = new Listener({ manner, beat, hint });
+    listener = new Listener({ manner, beat, gates, hint });
     listeners.set(key, listener);
   }
   return listener.apply(wanted, lastPort);
@@ -60,7 +63,10 @@ const obey = async (order: Order): Promise<void> => {
     report({
       kind: "counters",
       id: order.id,
-      counters: Object.fromEntries([...ended, ...[...listeners].map(([key, listener]) => [key, listener.counters] as const)]),
+      counters: Object.fromEntries([
+        ...ended,
+        ...[...listeners].map(([key, listener]) => [key, sumOfCounters(ended.get(key), listener.counters)] as const),
+      ]),
     });
   } else {
     await Promise.all([...listeners].map(([key, listener]) => inTurn(key, () => listener.close(limits.closeMs))));

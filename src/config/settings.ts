@@ -19,9 +19,17 @@ export interface Config {
   balancerAddresses: string;
   /** CIDR of private addresses, inside 192.168.0.0/16 (contract 8.4: node addresses begin with 192.168). */
   privatePool: string;
+  /** Plain HTTP requests take the balancer's fast lane; off: all take the careful one. */
+  fastLane: "on" | "off";
+  /** Balancers keep client connections open between requests; off: they close after each answer, as the public service does. */
+  clientKeepAlive: "on" | "off";
+  /** Client connections one balancer may have open (contract 8.5). */
+  balancerConnections: number;
   certificates: "strict" | "lenient";
   /** Image slug to boot when the asked one cannot be had; undefined: fail with cause and remedy. */
   imageFallback: string | undefined;
+  /** OCI references by slug: containers of the user's own that instances can be made of, as they are. */
+  images: Readonly<Record<string, string>>;
   onExit: "keep" | "stop";
   allowHostScripts: boolean;
   /** UDP and TCP port of the name server; 0 picks a free one, "off": there is none. */

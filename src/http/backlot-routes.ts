@@ -12,6 +12,8 @@ export interface Operator {
   dial(address: string, port: number): { host: string; port: number } | undefined;
   /** What the running billing month cost so far, and the bytes behind this calendar month's transfer. */
   costs(): object;
+  /** What the balancers' listeners and nodes did since the start. */
+  stats(): Promise<object>;
   /** A node's last 50 measurements; undefined when there is no such node. */
   probes(node: number): object | undefined;
   /** SIGKILL to the machine; false when there is no such instance. */
@@ -94,6 +96,14 @@ export const backlotRoutes: readonly Route<Operator>[] = [
     summary: "What everything cost so far this billing month, and the bytes it carried this calendar month.",
     answers: "one",
     run: ({ cloud }) => cloud.costs(),
+  }),
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/_backlot/stats",
+    scope: "*",
+    summary: "What every listener and node did since the start: requests, bytes, errors, open connections, latency.",
+    answers: "one",
+    run: ({ cloud }) => cloud.stats(),
   }),
   route<Operator, undefined>({
     method: "GET",

@@ -16,6 +16,8 @@ export interface Health extends Disposable {
   probes(node: number): readonly NodeProbe[];
   /** Something happened to this node: measure now, and do not wait the interval between its attempts. */
   hint(node: number): void;
+  /** A real request failed at this node: out until a measurement after a while is good. */
+  suspect(node: number): void;
   /** Resolves when every node that was there at the start was measured once, or after `boundMs` real milliseconds. */
   measured(boundMs: number): Promise<void>;
 }
@@ -40,6 +42,8 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   const history = new Map<number, NodeProbe[]>();
   const failures = new Map<number, number>();
   const hinted = new Set<number>();
+  /** Nodes that a real request failed at, and when they are measured again (real ms). */
+  const outUntilMs = new Map<number, number>();
   /** The check under way, by node. */
   const checks = new Map<number, AbortController>();
   const unmeasured = new Set(store.list("node").map((row) => row.id));
@@ -65,7 +69,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
       {
         kind: config.check === "none" ? "connection" : config.check,
         host: endpoint.host,
-        port: endpoint.port,
+        port: config.protocol === "udp" ? (driver.dial(target.host, config.udpCheckPort)?.port ?? config.udpCheckPort) : endpoint.port,
         path: config.checkPath,
         body: config.checkBody,
         timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),
@@ -85,6 +89,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     history.delete(id);
     failures.delete(id);
     hinted.delete(id);
+    outUntilMs.delete(id);
     observe(store, "node", id, undefined);
   };
 
@@ -95,6 +100,9 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     // Contract 8.5: checks of a node in mode reject stop, and it counts as down.
     if (row.mode === "reject") return void observe(store, "node", id, { status: "Unknown" });
     const urgent = hinted.delete(id);
+    const outMs = (outUntilMs.get(id) ?? 0) - performance.now();
+    if (!urgent && outMs > 0) return outMs;
+    outUntilMs.delete(id);
     const atMs = clock.now();
     const check = new AbortController();
     checks.set(id, check);
@@ -136,6 +144,20 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     hinted.add(id);
     loop.poke(id);
   };
+  /**
+   * Contract 8.5, passive checks: the node is out at once. It is measured after a while, not now: a node that answers 500 would pass a
+   * connection check and be back in the same moment.
+   */
+  const suspect = (id: number): void => {
+    const row = store.get("node", id);
+    const config = row && store.get("config", row.configId);
+    if (!row || row.mode === "reject" || !config?.checkPassive || outUntilMs.has(id)) return;
+    const waitMs = clock.simulated(recoveryMs);
+    outUntilMs.set(id, performance.now() + waitMs);
+    observe(store, "node", id, { status: "DOWN", out: true });
+    checks.get(id)?.abort();
+    loop.poke(id, waitMs);
+  };
   /** A check under way would wait its whole timeout for an address that fell silent, or for what the rows no longer say. */
   const hintAfresh = (id: number): void => {
     hint(id);
@@ -169,6 +191,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   return {
     probes: (node) => history.get(node) ?? [],
     hint,
+    suspect,
     measured: async (boundMs) => {
       if (unmeasured.size > 0) await Promise.race([firstRound, clock.sleep(boundMs)]);
     },

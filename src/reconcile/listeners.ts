@@ -1,8 +1,8 @@
 import type { BalancerPlane, ListenerSpec, NodeSpec } from "../balancer/plane.js";
 import type { Disposable } from "../kernel/closers.js";
-import { type Cloud, observe } from "../resources/cloud.js";
-import { type ConfigRow, listenerMark } from "../resources/configs/config.js";
-import { nodeStatus, nodesOf } from "../resources/nodes/node.js";
+import { type Cloud, observe, observed } from "../resources/cloud.js";
+import { type ConfigRow, configsOf, listenerMark } from "../resources/configs/config.js";
+import { nodesOf } from "../resources/nodes/node.js";
 import { parseNodeAddress } from "../resources/nodes/rules.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
@@ -25,13 +25,14 @@ const keyOf = (config: number): string => `config:${config}`;
 /** What the plane is to do for a config; undefined when it serves no such thing. Pure. */
 const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: ConfigRow): ListenerSpec | undefined => {
   const balancer = cloud.store.get("balancer", row.balancerId);
-  if (!balancer || row.protocol === "udp") return undefined;
+  if (!balancer) return undefined;
   const nodes = nodesOf(cloud.store, row.id).flatMap((node): NodeSpec[] => {
     const target = parseNodeAddress(node.address);
     const endpoint = target && driver.dial(target.host, target.port);
     if (!endpoint) return [];
     // Contract 8.5: with check none a node is used whatever a probe says.
-    const up = row.check === "none" || nodeStatus(cloud.store, node.id) === "UP";
+    const seen = observed(cloud.store, "node", node.id);
+    const up = seen?.status === "UP" || (row.check === "none" && !seen?.out);
     return [{ id: node.id, label: node.label, address: node.address, endpoint, weight: node.weight, mode: node.mode, up }];
   });
   return {
@@ -42,9 +43,13 @@ const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: Co
       row.protocol === "https" && row.sslCert !== null && row.sslKey !== null
         ? { cert: row.sslCert, key: row.sslKey, cipherSuite: row.cipherSuite === "legacy" ? "legacy" : "recommended" }
         : null,
-    algorithm: row.algorithm === "ring_hash" ? "source" : row.algorithm,
-    stickiness: row.stickiness === "table" || row.stickiness === "http_cookie" ? row.stickiness : "none",
+    algorithm: row.algorithm,
+    stickiness: row.stickiness,
     checkPassive: row.checkPassive,
+    balancer: balancer.id,
+    connThrottle: balancer.clientConnThrottle,
+    udpSessThrottle: balancer.clientUdpSessThrottle,
+    proxyProtocol: row.proxyProtocol,
     nodes,
   };
 };
@@ -64,14 +69,22 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
     }
     const spec = listenerSpec(cloud, driver, row);
     const state = await plane.apply(keyOf(id), spec);
-    const unserved = { status: "failed" as const, reason: "Protocol udp is stored but not served yet; see /_backlot/capabilities." };
-    observe(store, "config", id, { ...(spec ? state : unserved), made: listenerMark(row) });
+    observe(store, "config", id, { ...state, made: listenerMark(row) });
     return spec && state.status === "failed" ? retryMs : undefined;
   };
 
   const loop = openLoop({ reconcile, clock, onFailure, concurrency: 32 });
   const known = new Map<number, ConfigRow>();
+  const throttles = new Map<number, string>();
   const watching = store.watch((kind, id) => {
+    // The only members of a balancer that its listeners know of.
+    if (kind === "balancer") {
+      const balancer = store.get("balancer", id);
+      const throttle = `${balancer?.clientConnThrottle} ${balancer?.clientUdpSessThrottle}`;
+      if (throttles.get(id) === throttle) return;
+      throttles.set(id, throttle);
+      for (const config of configsOf(store, id)) loop.poke(config.id);
+    }
     if (kind === "config") {
       if (!isSame(known, id, store.get("config", id))) loop.poke(id);
     }

@@ -2,7 +2,7 @@ import type { Disposable } from "../kernel/closers.js";
 import { Fault, reasonOf } from "../kernel/fault.js";
 import { type Cloud, observe, observed, type Tx } from "../resources/cloud.js";
 import { moveEvent, recordEvent } from "../resources/events/event.js";
-import { instanceEntity, isDeleting } from "../resources/instances/instance.js";
+import { type InstanceRow, instanceEntity, isDeleting } from "../resources/instances/instance.js";
 import { type ObservedVolume, type VolumeJob, type VolumeRow, volumeEntity, volumeJob, volumesOf } from "../resources/volumes/volume.js";
 import type { RuntimeDriver, VolumeSpec, VolumeState } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
@@ -17,6 +17,9 @@ interface VolumesOptions {
 }
 
 const gibibyte = 2 ** 30;
+/** Verbs of an instance that end what it has mounted. */
+const endings: ReadonlySet<string> = new Set(["boot", "reboot", "shutdown", "watchdog", "rebuild", "rescue", "resize", "restore"]);
+const startsAnew = (instance: InstanceRow | undefined): boolean => endings.has(instance?.job?.verb ?? "");
 /** Mounts that somebody ended behind our back are seen at the latest after this, in real ms. */
 const resyncMs = 15_000;
 
@@ -139,8 +142,9 @@ export const openVolumes = ({ cloud, driver, onFailure }: VolumesOptions): Dispo
   const keep = async (row: VolumeRow): Promise<void> => {
     if (row.instanceId === null || !row.made) return see(row.id, undefined);
     if (isOver(row)) return startDetach(row);
-    // Nothing is mounted in what does not run; its start is news.
-    if (observed(store, "instance", row.instanceId)?.running !== true) return see(row.id, { path: null, problem: null });
+    // Nothing is mounted in what does not run or is about to start anew; its start is news.
+    const isUp = observed(store, "instance", row.instanceId)?.running === true && !startsAnew(store.get("instance", row.instanceId));
+    if (!isUp) return see(row.id, { path: null, problem: null });
     try {
       const { path } = await volumes.ensure(volumeSpec(cloud, row));
       if (store.get("volume", row.id) === row) see(row.id, { path, problem: null });

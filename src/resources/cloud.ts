@@ -3,7 +3,9 @@ import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
+import type { BackupRow } from "./backups/backup.js";
 import type { BalancerRow } from "./balancers/balancer.js";
+import type { ObservedBalancer } from "./balancers/stats.js";
 import type { BilledTime } from "./billing/billed-time.js";
 import type { BillingRow, InvoiceRow } from "./billing/invoice.js";
 import type { PaymentMethodRow, PaymentRow } from "./billing/payment.js";
@@ -13,7 +15,9 @@ import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
+import type { ImageRow } from "./images/image.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
+import type { MeterRow, ObservedStats } from "./instances/meter.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
 import type { ProfileRow } from "./profiles/profile.js";
@@ -48,8 +52,11 @@ export interface Kinds {
   payment: PaymentRow;
   paymentMethod: PaymentMethodRow;
   transferMonth: TransferMonthRow;
+  meter: MeterRow;
   tag: TagRow;
   script: ScriptRow;
+  image: ImageRow;
+  backup: BackupRow;
   deployment: DeploymentRow;
   volume: VolumeRow;
 }
@@ -83,8 +90,11 @@ export const kinds: readonly (keyof Kinds)[] = [
   "payment",
   "paymentMethod",
   "transferMonth",
+  "meter",
   "tag",
   "script",
+  "image",
+  "backup",
   "deployment",
   "volume",
 ];
@@ -97,11 +107,14 @@ export type Tx = Transaction<Kinds>;
 
 /** What the loops saw last; memory only, so everything may be absent. */
 interface ObservedKinds {
+  balancer: ObservedBalancer;
   config: ObservedListener;
   node: ObservedNode;
   instance: ObservedInstance;
   domain: ObservedDomain;
   volume: ObservedVolume;
+  /** By instance. */
+  stats: ObservedStats;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>

@@ -4,11 +4,13 @@ import { absentRoutes } from "./absent/absent.js";
 import { accountRoutes, accountShapes } from "./account/routes.js";
 import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
+import { backupFields, backupsFields } from "./backups/fields.js";
+import { backupRoutes } from "./backups/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
 import { billingRoutes, billingShapes } from "./billing/routes.js";
 import { accountAvailabilityFields, availabilityRoutes, maintenancePolicyFields, regionAvailabilityFields } from "./catalogue/availability.js";
-import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
+import { kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
@@ -21,6 +23,8 @@ import { domainRoutes } from "./domains/routes.js";
 
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
+import { imageFields } from "./images/fields.js";
+import { imageRoutes } from "./images/routes.js";
 import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
@@ -41,11 +45,13 @@ const builtRoutes: readonly Route<Cloud>[] = [
   ...availabilityRoutes,
   ...catalogueRoutes,
   ...scriptRoutes,
+  ...imageRoutes,
   ...balancerRoutes,
   ...configRoutes,
   ...nodeRoutes,
   ...instanceRoutes,
   ...diskRoutes,
+  ...backupRoutes,
   ...profileRoutes,
   ...addressRoutes,
   ...importRoutes,
@@ -79,6 +85,8 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Node: nodeFields,
   Instance: instanceFields,
   Disk: diskFields,
+  Backup: backupFields,
+  Backups: backupsFields,
   InstanceConfig: profileFields,
   Address: addressFields,
   Domain: domainFields,

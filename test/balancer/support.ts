@@ -101,6 +101,10 @@ export const spec = (nodes: NodeSpec[], more: Partial<ListenerSpec> = {}): Liste
   algorithm: "roundrobin",
   stickiness: "none",
   checkPassive: true,
+  balancer: 1,
+  connThrottle: 0,
+  udpSessThrottle: 0,
+  proxyProtocol: "none",
   nodes,
   ...more,
 });

@@ -353,6 +353,20 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       await servedPage(driver, spec().privateAddresses[0], 8000);
     });
 
+    it("counts what a machine uses from its start on, and nothing for one that is off", async () => {
+      const works = script("#!/bin/sh\ni=0\nwhile [ $i -lt 100000 ]; do i=$((i + 1)); done\necho worked\n");
+      await driver.ensure(spec(works));
+      const first = await driver.counters(1);
+      await scriptEnd(driver, 1);
+      const second = await driver.counters(1);
+      expect(second?.since).toBe(first?.since);
+      expect(second?.cpuMs).toBeGreaterThan(first?.cpuMs ?? 0);
+      await driver.ensure(spec({ ...works, boots: 2 }));
+      expect((await driver.counters(1))?.since).not.toBe(first?.since);
+      await driver.ensure(spec({ ...works, running: false }));
+      expect([await driver.counters(1), await driver.counters(77)]).toEqual([undefined, undefined]);
+    });
+
     it("hands over user data as a file", async () => {
       const reads = script('#!/bin/sh\necho "data: $(cat "$BACKLOT_USER_DATA")"\n');
       await driver.ensure(spec({ ...reads, userData: Buffer.from("some words").toString("base64") }));
@@ -398,6 +412,49 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       }
       const refused = (await driver.log(1)).includes("port 80 needs root");
       expect(refused).toBe(ground.privilegedPorts === false);
+    });
+
+    it("copies a file system, running or not, makes other machines from it, and removes it", async () => {
+      const kept = script('#!/bin/sh\necho kept >"$HOME/kept-file"\n');
+      const looks = script('#!/bin/sh\n[ -e "$HOME/kept-file" ] && echo old-disk || echo new-disk\n');
+      await driver.ensure(spec(kept));
+      await scriptEnd(driver, 1);
+      const started = await world.startOf(1);
+
+      const captured = await driver.images.capture(1, "first", "private/1");
+      expect(captured).toEqual({ key: "private/1", sizeMb: expect.any(Number) });
+      expect(await driver.images.capture(1, "first", "private/1")).toEqual(captured);
+      expect(await driver.images.list()).toEqual([captured]);
+      expect(await world.startOf(1)).toBe(started);
+      await driver.remove(1);
+
+      const next = await ground.again();
+      expect(await next.images.list()).toEqual([captured]);
+      expect(await next.ensure(spec({ ...looks, instance: 2, image: "private/1", boots: 5 }))).toMatchObject({ running: true, boots: 5 });
+      expect(await scriptEnd(next, 2)).toMatchObject({ script: { exitCode: 0 } });
+      const text = await until(async () => (await next.log(2)).includes("-disk") && next.log(2));
+      expect(text).toContain("old-disk");
+
+      // A copy of a copy, of a machine that is off, without a script of its own: nothing of the first machine's boots is in it.
+      await next.ensure(spec({ ...looks, instance: 2, image: "private/1", boots: 5, running: false }));
+      expect(await next.images.capture(2, "first", "private/2")).toMatchObject({ key: "private/2" });
+      const plain = await next.ensure(spec({ instance: 3, image: "private/2" }));
+      expect(plain).toMatchObject({ running: true, boots: 1 });
+      expect(plain).not.toHaveProperty("script");
+
+      await next.remove(2);
+      await next.remove(3);
+      for (const key of ["private/1", "private/2"]) expect(await next.images.remove(key)).toBe(true);
+      expect(await next.images.list()).toEqual([]);
+    });
+
+    it("copies nothing that is not there, removes what is not there, and makes nothing from it", async () => {
+      expect(await driver.images.capture(1, "first", "private/1")).toBeUndefined();
+      await driver.ensure(spec());
+      expect(await driver.images.capture(1, "another", "private/1")).toBeUndefined();
+      expect(await driver.images.remove("private/1")).toBe(true);
+      await expect(driver.ensure(spec({ instance: 2, image: "private/1" }))).rejects.toThrow(/private\/1 is not .* any more/);
+      expect(await world.isAlive(2)).toBe(false);
     });
 
     it("dials its pools only", () => {

@@ -48,8 +48,12 @@ describe("without any source", () => {
       speed: 10,
       balancerAddresses: "127.0.0.0/24",
       privatePool: "192.168.128.0/17",
+      fastLane: "on",
+      clientKeepAlive: "on",
+      balancerConnections: 10_000,
       certificates: "strict",
       imageFallback: undefined,
+      images: {},
       onExit: "keep",
       allowHostScripts: false,
       dnsPort: 4753,
@@ -95,8 +99,12 @@ describe("precedence", () => {
       speed: 2.5,
       balancerAddresses: "127.0.1.0/24",
       privatePool: "192.168.64.0/20",
+      fastLane: "off",
+      clientKeepAlive: "off",
+      balancerConnections: 5,
       certificates: "lenient",
       imageFallback: "cloud/debian12",
+      images: { "cloud/mine": "registry.example:5000/team/mine:1.2", "own/two": "busybox@sha256:0123" },
       onExit: "stop",
       allowHostScripts: true,
       dnsPort: 5300,
@@ -108,7 +116,13 @@ describe("precedence", () => {
       linodePort: 0,
       rateLimit: true,
     };
-    const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
+    const textOf = (value: unknown) =>
+      typeof value === "object"
+        ? Object.entries(value as object)
+            .map((pair) => pair.join("="))
+            .join(" ")
+        : String(value);
+    const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, textOf(value)]));
     const names: Record<string, string> = {
       BACKLOT_PORT: "port",
       BACKLOT_LINODE_PORT: "linodePort",
@@ -119,8 +133,12 @@ describe("precedence", () => {
       BACKLOT_SPEED: "speed",
       BACKLOT_BALANCER_ADDRESSES: "balancerAddresses",
       BACKLOT_PRIVATE_POOL: "privatePool",
+      BACKLOT_FAST_LANE: "fastLane",
+      BACKLOT_CLIENT_KEEP_ALIVE: "clientKeepAlive",
+      BACKLOT_BALANCER_CONNECTIONS: "balancerConnections",
       BACKLOT_CERTIFICATES: "certificates",
       BACKLOT_IMAGE_FALLBACK: "imageFallback",
+      BACKLOT_IMAGES: "images",
       BACKLOT_RATE_LIMIT: "rateLimit",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
@@ -137,6 +155,11 @@ describe("precedence", () => {
     expect(read({ env })).toEqual(values);
     expect(read({ file: values })).toEqual(values);
     expect(configFlags.map(({ env: name, key }) => [name, key])).toEqual(Object.entries(names));
+  });
+
+  it("takes pairs one by one, as a flag that is repeated gives them", () => {
+    expect(read({ flags: { images: ["cloud/a=one:1", "cloud/b=two"] } }).images).toEqual({ "cloud/a": "one:1", "cloud/b": "two" });
+    expect(read({ env: { BACKLOT_IMAGES: "cloud/a=one:1,cloud/b=two" } }).images).toEqual({ "cloud/a": "one:1", "cloud/b": "two" });
   });
 
   it("lets a switch be turned off again, and takes 1 and 0", () => {
@@ -191,6 +214,7 @@ describe("a bad value", () => {
     ],
     ["certificates", ["none"], /one of strict, lenient/],
     ["imageFallback", ["debian12", "cloud/", "a b/c"], /image slug/],
+    ["images", ["cloud/mine", "=x", "mine=x", "private/1=x", "cloud/mine=", "cloud/mine=-x", 7, { "cloud/mine": 7 }, [7]], /pairs such as/],
     ["onExit", ["kill"], /one of keep, stop/],
     ["allowHostScripts", ["yes", 1, ""], /true or false/],
     ["dnsPort", [-1, 65_536, 1.5, "on", "", "53x"], /from 0 to 65535, or "off"/],
@@ -272,8 +296,12 @@ describe("configFlags", () => {
       "--speed N",
       "--balancer-addresses CIDR",
       "--private-pool CIDR",
+      "--fast-lane on|off",
+      "--client-keep-alive on|off",
+      "--balancer-connections N",
       "--certificates strict|lenient",
       "--image-fallback SLUG",
+      "--image SLUG=REFERENCE",
       "--rate-limit",
       "--on-exit keep|stop",
       "--allow-host-scripts",

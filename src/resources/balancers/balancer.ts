@@ -3,8 +3,9 @@ import { wireTime } from "../../kernel/clock.js";
 import { Fault, notFound } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
 import { defaultRdns } from "../addresses/address.js";
-import type { CloudStore, Tx } from "../cloud.js";
+import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
+import { monthOf, transferOf } from "../transfer/transfer.js";
 
 export interface BalancerRow extends Row {
   label: string;
@@ -42,8 +43,17 @@ export const balancerEntity = (row: { id: number; label: string }): Entity => ({
 /** Resolves to the balancer's address. */
 export const balancerHostname = (row: Pick<BalancerRow, "ipv4">): string => defaultRdns(row.ipv4);
 
-/** Contract 8.1. The transfer members are null: bytes are counted by listener, not yet by month. */
-export const balancerView = (row: BalancerRow) => ({
+const bytesPerMb = 10 ** 6;
+
+/** MB that its listeners carried this calendar month; null as long as there were none (contract 8.1). */
+const transferView = ({ store, clock }: Pick<Cloud, "store" | "clock">, row: BalancerRow) => {
+  const { bytesIn, bytesOut, bytesTotal } = transferOf(store, monthOf(clock.now()), { kind: "balancer", entityId: row.id });
+  if (bytesTotal === 0) return { total: null, out: null, in: null };
+  return { total: bytesTotal / bytesPerMb, out: bytesOut / bytesPerMb, in: bytesIn / bytesPerMb };
+};
+
+/** Contract 8.1. */
+export const balancerView = (cloud: Pick<Cloud, "store" | "clock">, row: BalancerRow) => ({
   id: row.id,
   label: row.label,
   region: row.region,
@@ -54,7 +64,7 @@ export const balancerView = (row: BalancerRow) => ({
   updated: wireTime(row.updatedMs),
   clientConnThrottle: row.clientConnThrottle,
   clientUdpSessThrottle: row.clientUdpSessThrottle,
-  transfer: { total: null, out: null, in: null },
+  transfer: transferView(cloud, row),
   tags: row.tags,
   type: "common",
   lkeCluster: null,

@@ -8,6 +8,7 @@ import { recordEvent } from "../events/event.js";
 import { refuse } from "../instances/rules.js";
 import { type BalancerRow, balancerEntity, balancerView, freeBalancerAddress, requireBalancer } from "./balancer.js";
 import { balancerFields } from "./fields.js";
+import { balancerStats } from "./stats.js";
 
 interface BalancerWanted {
   label: string;
@@ -70,7 +71,7 @@ export const balancerRoutes = [
     shows: "Balancer",
     run: ({ cloud }): Listing<BalancerRow> => ({
       rows: cloud.store.list("balancer"),
-      view: balancerView,
+      view: (row) => balancerView(cloud, row),
       filterable: filterableNames(balancerFields),
       fieldValue: (row, name) => row[name as keyof BalancerRow],
     }),
@@ -84,7 +85,7 @@ export const balancerRoutes = [
     answers: "one",
     shows: "Balancer",
     rules: ({ cloud, body }, flagged) => createProblems(cloud.store, cloud, body, flagged),
-    run: ({ cloud, body, caller }) => cloud.store.commit((tx) => balancerView(createBalancer(tx, cloud, body, caller?.username))),
+    run: ({ cloud, body, caller }) => cloud.store.commit((tx) => balancerView(cloud, createBalancer(tx, cloud, body, caller?.username))),
   }),
   route<Cloud, undefined>({
     method: "GET",
@@ -93,7 +94,7 @@ export const balancerRoutes = [
     summary: "Reads one balancer.",
     answers: "one",
     shows: "Balancer",
-    run: ({ cloud, params }) => balancerView(requireBalancer(cloud.store, params.balancerId)),
+    run: ({ cloud, params }) => balancerView(cloud, requireBalancer(cloud.store, params.balancerId)),
   }),
   route<Cloud, UpdateBody<typeof balancerFields>>({
     method: "PUT",
@@ -116,8 +117,16 @@ export const balancerRoutes = [
           updatedMs: cloud.clock.now(),
         });
         recordEvent(tx, cloud, { action: "balancer_update", entity: balancerEntity(updated), username: caller?.username ?? null });
-        return balancerView(updated);
+        return balancerView(cloud, updated);
       }),
+  }),
+  route<Cloud, undefined>({
+    method: "GET",
+    path: "/v4/balancers/:balancerId/stats",
+    scope: "balancers",
+    summary: "New connections and bits a second over the last day, a point every five minutes (before `--speed`).",
+    answers: "one",
+    run: ({ cloud, params }) => balancerStats(cloud, requireBalancer(cloud.store, params.balancerId)),
   }),
   route<Cloud, undefined>({
     method: "DELETE",

@@ -3,7 +3,6 @@ import { field } from "../../kernel/field.js";
 
 const price = z.object({ hourly: z.number().nullable(), monthly: z.number().nullable() });
 const regionPrices = z.array(z.object({ id: z.string(), hourly: z.number().nullable(), monthly: z.number().nullable() }));
-const time = z.string().nullable();
 
 /** Contract 13.3. No member is documented as filterable there; id and country are, because the 2018 API had no others. */
 export const regionFields = {
@@ -19,29 +18,6 @@ export const regionFields = {
   ),
   placementGroupLimits: field.read(z.record(z.string(), z.number().nullable()), "Limits of placement groups."),
   siteType: field.read(z.string(), "`core` or `distributed`."),
-};
-
-/** Contract 13.1. */
-export const imageFields = {
-  id: field.read(z.string(), "Slug, `cloud/NAME`.", { source: "description" }),
-  label: field.read(z.string(), "Name.", { filter: true }),
-  created: field.read(time, "UTC, `YYYY-MM-DDTHH:MM:SS`."),
-  updated: field.read(time, "UTC."),
-  createdBy: field.read(z.string(), "Who made it."),
-  deprecated: field.read(z.boolean(), "No longer maintained.", { source: "description", filter: true }),
-  description: field.read(z.string().nullable(), "Words about it."),
-  isPublic: field.read(z.boolean(), "Everybody may use it.", { filter: true }),
-  isShared: field.read(z.boolean(), "Shared with the account."),
-  size: field.read(z.int(), "MB.", { filter: true }),
-  type: field.read(z.string(), "`manual` or `automatic`.", { filter: true }),
-  expiry: field.read(time, "When it is removed."),
-  eol: field.read(time, "When its maker stops maintaining it."),
-  vendor: field.read(z.string().nullable(), "Distribution.", { source: "description", filter: true }),
-  status: field.read(z.string(), "`available`.", { filter: true }),
-  capabilities: field.read(z.array(z.string()), "E.g. `cloud-init`."),
-  tags: field.read(z.array(z.string()), "Words to group by."),
-  regions: field.read(z.array(z.unknown()), "Where it is stored."),
-  imageSharing: field.read(z.unknown(), "How it is shared; null."),
 };
 
 /** Contract 13.4. */

@@ -3,7 +3,7 @@ import { field, integer, text } from "../../kernel/field.js";
 import { Interfaces } from "../profiles/fields.js";
 import { deploymentFields } from "./deployment.js";
 
-const Label = text(3, 64).regex(
+export const Label = text(3, 64).regex(
   /^[a-zA-Z0-9](?:(?!--|__|\.\.)[a-zA-Z0-9._-])*[a-zA-Z0-9]$/,
   "May hold letters, digits, dashes, underscores and dots, none of these marks doubled, and begins and ends with a letter or digit.",
 );
@@ -25,7 +25,7 @@ const Alerts = z.object({
 const userData = z
   .base64("Must be base64.")
   .refine((value) => Buffer.from(value, "base64").length <= 65_535, "Must hold at most 65,535 bytes when decoded.");
-const Metadata = z.object({ userData: userData.nullish() });
+export const Metadata = z.object({ userData: userData.nullish() });
 const days = ["Scheduling", "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] as const;
 const windows = ["Scheduling", "W0", "W2", "W4", "W6", "W8", "W10", "W12", "W14", "W16", "W18", "W20", "W22"] as const;
 
@@ -49,13 +49,14 @@ export const instanceFields = {
   metadata: field.secret(Metadata, "`user_data`: base64, at most 65,535 bytes; `/etc/backlot/user-data` in the guest."),
   firewallId: field.secret(z.int(), "There are none: refused, but for -1."),
   privateIp: field.secret(z.boolean(), "True adds a private IPv4 address at creation."),
-  backupsEnabled: field.secret(z.boolean(), "Recorded; backups themselves are not made yet."),
+  backupsEnabled: field.secret(z.boolean(), "Turns backups on. Default: as the account's settings say."),
+  backupId: field.secret(z.int(), "Backup to make it from, in place of an image; in the backup's region."),
   group: field.write(z.string().max(50), "Old grouping word.", { filter: true }),
   tags: field.write(Tags, "Words to group by.", { filter: true }),
   alerts: field.write(Alerts, "Thresholds; recorded, nothing is sent."),
   backups: field.write(
     z.object({ schedule: z.object({ day: z.enum(days).nullable().optional(), window: z.enum(windows).nullable().optional() }).optional() }),
-    "Backup window; recorded.",
+    "When a backup is made: `window` W14 is 14 to 16 h UTC, midnight when null; `day` is recorded.",
     {
       shown: z.object({
         enabled: z.boolean(),

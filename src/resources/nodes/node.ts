@@ -24,6 +24,8 @@ export interface NodeProbe {
 /** What the health loop knows of a node. */
 export interface ObservedNode {
   status: "Unknown" | "UP" | "DOWN";
+  /** A real request failed there; until it is measured again it gets none, whatever the kind of check. */
+  out?: true;
 }
 
 const byConfig = (row: NodeRow) => row.configId;

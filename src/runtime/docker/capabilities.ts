@@ -30,6 +30,11 @@ export const dockerCapabilities = (rights: VolumeRights | undefined): RuntimeCap
     { subject: "Regions", real: true, note: "One network each; machines of two regions reach each other over public addresses only." },
     { subject: "Memory and CPU of the type", real: true, note: "Enforced; CPUs at most as many as the engine has, memory without swap." },
     { subject: "Disk size of the type", real: false, note: "Not limited: the engine's storage is shared by all machines." },
+    {
+      subject: "Transfer and statistics",
+      real: true,
+      note: "The engine's own counters by network; what a machine carried since the last reading (15 s at most) is lost when it dies by itself.",
+    },
     { subject: "Deploy script", real: true, note: "Run once at first boot as root; output and exit code are kept." },
     { subject: "Traffic filters in the guest", real: false, note: "No NET_ADMIN: a guest cannot change its routes or firewall." },
     { subject: "Lish and rescue consoles", real: false, note: "There is no serial console; use ssh or `docker exec`." },

@@ -21,6 +21,8 @@ export const labels = {
   helper: "io.backlot.helper",
   /** On guest images: the fixture's name. An image is shared by every owner on the engine. */
   guest: "io.backlot.guest",
+  /** On copies of a machine's file system: their key. */
+  image: "io.backlot.image",
 } as const;
 
 export interface Owner {
@@ -31,7 +33,7 @@ export interface Owner {
 export const ownerLabels = ({ owner, stateFolder }: Owner): Record<string, string> => ({ [labels.owner]: owner, [labels.state]: stateFolder });
 
 /** Letters, digits and dashes, at most 63: fit for a host name and for the engine's names. */
-const nameSafe = (text: string): string =>
+export const nameSafe = (text: string): string =>
   text
     .replace(/[^A-Za-z0-9-]+/g, "-")
     .slice(0, 63)

@@ -9,7 +9,7 @@ export interface OwnedThings {
   stateFolder: string;
   containers: Array<{ id: string; name: string; running: boolean }>;
   networks: Array<{ id: string; name: string }>;
-  /** Copies of disks, by their tag. */
+  /** Copies of disks, and images made from them, by their tag. Guest images belong to no one Backlot. */
   images: string[];
   /** Engine volumes, by name. */
   volumes: string[];

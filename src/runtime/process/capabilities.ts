@@ -51,6 +51,12 @@ export const processCapabilities = (allowHostScripts: boolean): RuntimeCapabilit
       real: true,
       note: "Its processes are started anew with the addresses it has now (BACKLOT_BIND_ADDRESSES), once its deploy script has ended.",
     },
+    { subject: "processor and disk statistics", real: true, note: "From /proc, of all processes of the machine." },
+    {
+      subject: "network statistics and transfer",
+      real: false,
+      note: "Nobody counts loopback traffic by process: transfer stays 0 and the network's graphs are empty.",
+    },
     { subject: "traffic filtering", real: false, note: "Every process of this host can connect to every address." },
     {
       subject: "ports below 1024",
