@@ -126,7 +126,7 @@ export const changeRoutes = [
         const row = requireInstance(tx, params.instanceId);
         requireIdle(row);
         const region = body.region ?? undefined;
-        if (region === undefined) throw invalid("No migration is pending here; name the region to move to.", "region");
+        if (region === undefined) throw invalid("No migration is pending here; say where to move it.", "region");
         refuse(regionProblems(cloud, region));
         if (region === row.region) throw invalid("The instance is there already.", "region");
         startJob(tx, cloud, row, { verb: "migrate", region }, { username: caller?.username, message: `From ${row.region} to ${region}.` });
