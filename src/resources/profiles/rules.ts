@@ -11,8 +11,12 @@ export type ProfileUpdate = UpdateBody<typeof profileFields>;
 
 type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
-/** A volume that this instance may name, or what is wrong with it. No volume can be named until there are volumes. */
-const volumeProblem = (_reader: Reader, _row: InstanceRow, _volumeId: number): string | undefined => "No volume has this id.";
+/** A volume that this instance may name, or what is wrong with it (contract 9.5). */
+const volumeProblem = (reader: Reader, { id, region }: InstanceRow, volumeId: number): string | undefined => {
+  const volume = reader.get("volume", volumeId);
+  if (!volume) return "No volume has this id.";
+  return volume.region === region ? undefined : `Volume ${volumeId} and instance ${id} are in different regions.`;
+};
 
 const deviceProblem = (reader: Reader, row: InstanceRow, device: Device): string | undefined => {
   if ("volumeId" in device) return volumeProblem(reader, row, device.volumeId);
