@@ -44,7 +44,7 @@ const unchunk = (text: string, from: number): { body: string; trailers: string; 
 type Kind = { kind: "request" } | { kind: "answer"; methods: readonly string[]; closed: boolean };
 
 /** Reads messages one after the other; what does not end is the last, and not complete. */
-export const messagesIn = (text: string, what: Kind): Message[] => {
+const messagesIn = (text: string, what: Kind): Message[] => {
   const found: Message[] = [];
   let finals = 0;
   for (let at = 0; at < text.length; ) {
