@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { cpus, loadavg, platform, release, tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 import { closeAll } from "./parts/cloud.mjs";
+import { printDns } from "./parts/dns.mjs";
 import { dockerRows, engine } from "./parts/docker.mjs";
 import { printTable } from "./parts/figures.mjs";
 import { upRows } from "./parts/health.mjs";
@@ -32,6 +33,7 @@ const parts = [
 const subTables = [
   ["store", async () => child("store.mjs", "100", "10000")],
   ["balancer", async () => child("balancer.mjs", "1")],
+  ["dns", printDns],
 ];
 
 let failed = 0;

@@ -18,7 +18,7 @@ exec node --input-type=module - "$slug" <<'NODE'
 const { defaultImageMap, guestImages } = await import(`${process.cwd()}/dist/runtime/docker/guest-image.js`);
 const onProgress = (line) => console.error(line);
 try {
-  const images = guestImages(undefined, { imageMap: await defaultImageMap(), imageFallback: undefined, onProgress });
+  const images = guestImages(undefined, { imageMap: await defaultImageMap(), imageFallback: undefined, owner: "", ownImages: {}, onProgress });
   console.log((await images.ensure(process.argv[2])).tag);
 } catch (error) {
   console.error(error.message);

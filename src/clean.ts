@@ -38,6 +38,7 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
     const whats = [
       ...things.containers.map(({ name, running }) => `container ${name} (${running ? "running" : "stopped"}, state ${things.stateFolder})`),
       ...things.images.map((tag) => `image ${tag} (state ${things.stateFolder})`),
+      ...things.volumes.map((name) => `volume ${name} with its data (state ${things.stateFolder})`),
       ...things.networks.map(({ name }) => `network ${name} (state ${things.stateFolder})`),
     ];
     left.push(...(await removal(whats, dryRun, () => removeOwned(things))));

@@ -17,15 +17,19 @@ import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
 import type { Route } from "./kernel/route.js";
+import { openBackups } from "./reconcile/backups.js";
 import { balancerCounters, openBalancerStats } from "./reconcile/balancer-stats.js";
 import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
 import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
+import { openImages } from "./reconcile/images.js";
+import { openInstanceMeter } from "./reconcile/instance-meter.js";
 import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
 import { type Names, openNames } from "./reconcile/names.js";
 import { balancersNotice, openSurroundings } from "./reconcile/surroundings.js";
+import { openVolumes } from "./reconcile/volumes.js";
 import { addressesOf } from "./resources/addresses/address.js";
 import { billedTime } from "./resources/billing/billed-time.js";
 import { costsView } from "./resources/billing/costs.js";
@@ -106,6 +110,7 @@ const openMachinesRoom = async (
     stateFolder: config.state,
     privatePool: config.privatePool,
     imageFallback: config.imageFallback,
+    ownImages: config.images,
     allowHostScripts: config.allowHostScripts,
     guestResolvers,
     onProgress: (line) => {
@@ -193,7 +198,7 @@ const operatorOf = (
   instance: async (id) => {
     const row = cloud.store.get("instance", id);
     if (!row) return undefined;
-    const machine = (await driver.list()).find((candidate) => candidate.instance === id);
+    const [machine] = await driver.list(id);
     const addresses = addressesOf(cloud.store, id);
     const main = addresses.find((entry) => !entry.public) ?? addresses[0];
     return {
@@ -234,9 +239,21 @@ const firstHealthMs = 500;
 const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPlane, log: Logger, closers: Closers): Promise<Health> => {
   const failed = (what: string) => (id: number, error: unknown) =>
     log.warn({ [what]: id, reason: reasonOf(error) }, `${what} is not yet as wanted; trying again`);
-  const machines = openMachines({ cloud, driver, onFailure: failed("instance") });
+  const meter = openInstanceMeter({
+    cloud,
+    driver,
+    onFailure: (instance, error) => log.warn({ instance, reason: reasonOf(error) }, "what an instance uses could not be read; trying again"),
+  });
+  closers.add(() => meter.close());
+  const machines = openMachines({ cloud, driver, onFailure: failed("instance"), measure: (id) => meter.measure(id) });
   closers.add(() => machines.close());
+  const backups = openBackups({ cloud, driver, onFailure: failed("backup") });
+  closers.add(() => backups.close());
+  const images = openImages({ cloud, driver, onFailure: failed("image") });
+  closers.add(() => images.close());
   await machines.resync();
+  const volumes = openVolumes({ cloud, driver, onFailure: failed("volume") });
+  closers.add(() => volumes.close());
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
   closers.add(() => health.close());
   await health.measured(firstHealthMs);
@@ -312,7 +329,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const cloud: Cloud = {
     store,
     clock,
-    catalogue: readCatalogue(join(root, "fixtures")),
+    catalogue: readCatalogue(join(root, "fixtures"), config.images),
     billed,
     notices: openNotices(() => clock.now()),
     controlHash: tokenHash(controlToken),

@@ -6,10 +6,15 @@ type Key = keyof Config;
 
 /** Adds the flags of the named settings (all when none are named) to a command; their values stay text, the settings' schema judges them. */
 export const addSettingFlags = (command: Command, keys?: readonly Key[]): Command => {
-  for (const { key, name, value, description, default: initial } of configFlags) {
+  for (const { key, name, value, description, default: initial, repeatable } of configFlags) {
     if (keys && !keys.includes(key)) continue;
     // The default is only told, never handed to commander: a flag that was not given must not outrank a variable.
-    command.option(value === undefined ? name : `${name} <${value}>`, initial === undefined ? description : `${description} (default: ${initial})`);
+    const words = [
+      value === undefined ? name : `${name} <${value}>`,
+      initial === undefined ? description : `${description} (default: ${initial})`,
+    ] as const;
+    if (repeatable) command.option(...words, (given: string, before: string[] = []) => [...before, given]);
+    else command.option(...words);
   }
   return command;
 };
@@ -17,7 +22,7 @@ export const addSettingFlags = (command: Command, keys?: readonly Key[]): Comman
 /** Flags, `BACKLOT_…` and `backlot.config.json` as one Config. Throws Fault "invalid" with every problem. */
 export const settingsOf = (command: Command): Config => {
   const given: Record<string, unknown> = command.opts();
-  const flags = Object.fromEntries(configFlags.flatMap(({ key }) => (given[key] === undefined ? [] : [[key, given[key]]])));
+  const flags = Object.fromEntries(configFlags.flatMap(({ key, attribute }) => (given[attribute] === undefined ? [] : [[key, given[attribute]]])));
   return readConfig({ flags, env: processEnvironment(), cwd: process.cwd() });
 };
 

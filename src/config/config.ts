@@ -39,8 +39,18 @@ const isKey = (key: string): key is SettingKey => Object.hasOwn(settingsTable, k
 
 const switchWords: Record<string, boolean> = { true: true, "1": true, false: false, "0": false };
 
+/** `["a=b", "c=d e=f"]` -> an object; what is no pair leaves all as it was, for the schema to refuse. */
+const pairsIn = (value: string | readonly string[]): unknown => {
+  const entries = [value].flat().flatMap((text) => text.split(/[\s,]+/).filter((pair) => pair !== ""));
+  if (!entries.every((pair) => pair.indexOf("=") > 0)) return value;
+  return Object.fromEntries(entries.map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]));
+};
+
+const isTexts = (value: unknown): value is string | string[] => [value].flat().every((each) => typeof each === "string");
+
 /** A flag's or variable's text as the type its setting has; text that does not fit stays, and the schema refuses it. */
 const typed = (key: string, value: unknown): unknown => {
+  if (isKey(key) && settingsTable[key].kind === "pairs" && isTexts(value)) return pairsIn(value);
   if (typeof value !== "string" || !isKey(key)) return value;
   const { kind } = settingsTable[key];
   if (kind === "number" && /^-?\d+(\.\d+)?$/.test(value)) return Number(value);

@@ -7,7 +7,9 @@ import type { Config } from "./settings.js";
 /** One row: everything there is to know of a setting. Flag, variable and help text are derived from it (`configFlags`). */
 export interface Setting<T> {
   /** How its text in a flag or variable is read; the file has JSON's own types. */
-  kind: "text" | "number" | "switch";
+  kind: "text" | "number" | "switch" | "pairs";
+  /** Its flag, where that is not named after the key. */
+  flag?: string;
   /** Stands for the value in usage lines; undefined: a switch. */
   placeholder: string | undefined;
   description: string;
@@ -62,6 +64,30 @@ const onOff = (row: Row<boolean>): Setting<boolean> => ({
   secret: false,
 });
 
+/** `slug=reference` pairs: a flag that may be repeated, a variable with blanks between them, an object in the file. */
+const pairs = (
+  placeholder: string,
+  flag: string,
+  rule: string,
+  passes: (name: string, value: string) => boolean,
+  row: Row<never>,
+): Setting<Readonly<Record<string, string>>> => ({
+  kind: "pairs",
+  flag,
+  placeholder,
+  description: row.description,
+  default: {},
+  schema: z.custom<Readonly<Record<string, string>>>(
+    (value) =>
+      typeof value === "object" &&
+      value !== null &&
+      !Array.isArray(value) &&
+      Object.entries(value).every(([name, held]) => typeof held === "string" && passes(name, held)),
+    { error: rule },
+  ),
+  secret: false,
+});
+
 const cidr = (rule: string, passes: (range: Range) => boolean, row: Row<string>): Setting<string> => {
   const fits = (value: string): boolean => {
     const range = parseCidr(value);
@@ -73,6 +99,12 @@ const cidr = (rule: string, passes: (range: Range) => boolean, row: Row<string>)
 const hostName = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?$/i;
 /** Digits and dots that are no address would be looked up as a name and fail much later. */
 const isHost = (value: string): boolean => isIP(value) !== 0 || (hostName.test(value) && !/^[\d.]+$/.test(value));
+
+const slugForm = /^[a-z0-9][a-z0-9.-]*\/[a-z0-9][a-z0-9._-]*$/i;
+/** The distribution specification's names, roughly: the engine judges the rest. */
+const referenceForm = /^[a-z0-9][a-zA-Z0-9._:/@-]{0,254}$/;
+/** These are the account's own. */
+const isPublicSlug = (slug: string): boolean => slugForm.test(slug) && slug.length <= 100 && !/^private\//i.test(slug);
 
 const privateBlock = { base: parseIpv4("192.168.0.0") ?? 0, size: 2 ** 16 };
 
@@ -122,9 +154,16 @@ export const settingsTable: SettingsTable = {
     description: "lenient also takes elliptic curve keys and subjects without country",
     default: "strict",
   }),
-  imageFallback: text("SLUG", 'an image slug such as "cloud/debian12"', (slug) => /^[a-z0-9][a-z0-9.-]*\/[a-z0-9][a-z0-9._-]*$/i.test(slug), {
+  imageFallback: text("SLUG", 'an image slug such as "cloud/debian12"', (slug) => slugForm.test(slug), {
     description: "image to boot when the asked one cannot be had (default: fail with the reason)",
   }),
+  images: pairs(
+    "SLUG=REFERENCE",
+    "--image",
+    'pairs such as "cloud/mine=registry.example/name:tag", the slug not private/...',
+    (slug, reference) => isPublicSlug(slug) && referenceForm.test(reference),
+    { description: "a container image of your own to make instances of, by the slug it gets; may be repeated" },
+  ),
   rateLimit: onOff({ description: "refuse calls beyond the public API's rate limits with 429" }),
   onExit: choice(["keep", "stop"], { description: "what becomes of running instances when Backlot stops", default: "keep" }),
   allowHostScripts: onOff({ description: "let the process runtime run scripts that Backlot does not ship, as you, on this machine" }),
@@ -158,7 +197,9 @@ export type SettingKey = keyof Config;
 export const settingKeys = Object.keys(settingsTable) as SettingKey[];
 
 /** `balancerAddresses` -> `--balancer-addresses` */
-export const flagOf = (key: string): string => `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+export const flagOf = (key: string): string =>
+  (Object.hasOwn(settingsTable, key) ? settingsTable[key as SettingKey].flag : undefined) ??
+  `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 /** `balancerAddresses` -> `BACKLOT_BALANCER_ADDRESSES` */
 export const variableOf = (key: string): string => `BACKLOT_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
@@ -167,6 +208,10 @@ export interface ConfigFlag {
   key: SettingKey;
   /** As typed: `--port`. */
   name: string;
+  /** What the command line calls its value: `--port` -> `port`. */
+  attribute: string;
+  /** May be given more than once. */
+  repeatable: boolean;
   /** Placeholder of its value; undefined: a switch without one. */
   value: string | undefined;
   description: string;
@@ -182,9 +227,13 @@ export const configFlags: readonly ConfigFlag[] = settingKeys.map((key) => {
   return {
     key,
     name: flagOf(key),
+    attribute: flagOf(key)
+      .slice(2)
+      .replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+    repeatable: kind === "pairs",
     value: placeholder,
     description,
     env: variableOf(key),
-    default: initial === undefined || kind === "switch" ? undefined : String(initial),
+    default: initial === undefined || kind === "switch" || kind === "pairs" ? undefined : String(initial),
   };
 });

@@ -28,6 +28,8 @@ export interface Config {
   certificates: "strict" | "lenient";
   /** Image slug to boot when the asked one cannot be had; undefined: fail with cause and remedy. */
   imageFallback: string | undefined;
+  /** OCI references by slug: containers of the user's own that instances can be made of, as they are. */
+  images: Readonly<Record<string, string>>;
   onExit: "keep" | "stop";
   allowHostScripts: boolean;
   /** UDP and TCP port of the name server; 0 picks a free one, "off": there is none. */

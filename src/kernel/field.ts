@@ -15,6 +15,10 @@ interface FieldOptions {
   redacted?: boolean;
   /** Keys inside are the caller's own words and are not respelled. */
   verbatim?: boolean;
+  /** What reads back, when that differs from what is taken. */
+  shown?: z.ZodType;
+  /** Who says that it exists: the description, the public API (without this), or we. For docs/api.md. */
+  source?: "description" | "ours";
   /** A list of records, each judged member by member: the rules see what is well formed in it, beside what is not. */
   records?: boolean;
 }
@@ -149,13 +153,16 @@ export const filterableNames = (table: FieldTable): string[] =>
     .filter(([, entry]) => entry.options.filter)
     .map(([name]) => name);
 
+const shownSchema = ({ setter, schema, options }: Field): z.ZodType =>
+  setter === "secret" ? z.literal("<REDACTED>").nullable() : (options.shown ?? schema);
+
 /** The schema of what is shown: everything but secrets, which may read back redacted. */
 export const viewSchema = (table: FieldTable): z.ZodType =>
   z.object(
     Object.fromEntries(
       Object.entries(table)
         .filter(([, entry]) => entry.setter !== "secret" || entry.options.redacted)
-        .map(([name, entry]) => [name, (entry.setter === "secret" ? z.literal("<REDACTED>").nullable() : entry.schema).describe(entry.note)]),
+        .map(([name, entry]) => [name, shownSchema(entry).describe(entry.note)]),
     ),
   );
 

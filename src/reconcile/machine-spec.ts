@@ -2,6 +2,7 @@ import { addressesOf, regionRange } from "../resources/addresses/address.js";
 import type { Cloud } from "../resources/cloud.js";
 import { type DiskRow, disksOf, isBootable } from "../resources/disks/disk.js";
 import type { InstanceRow } from "../resources/instances/instance.js";
+import { mountableLabels } from "../resources/volumes/volume.js";
 import type { DeployScript, MachineSpec } from "../runtime/driver.js";
 
 const deployScript = (cloud: Cloud, disk: DiskRow | undefined): DeployScript | null => {
@@ -35,6 +36,7 @@ export const machineSpec = (cloud: Cloud, row: InstanceRow): MachineSpec => {
     vcpus: type?.vcpus ?? 1,
     publicAddresses: addresses.filter((entry) => entry.public).map((entry) => entry.address),
     privateAddresses: addresses.filter((entry) => !entry.public).map((entry) => entry.address),
+    volumes: mountableLabels(cloud.store, row.id),
     rootPassHash: disk?.rootPassHash ?? null,
     authorizedKeys: disk?.authorizedKeys ?? [],
     script: deployScript(cloud, disk),

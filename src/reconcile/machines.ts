@@ -9,7 +9,7 @@ import { startJob } from "../resources/instances/start-job.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
 import { type Loop, openLoop } from "./loop.js";
-import { type JobGround, runJob } from "./machine-jobs.js";
+import { fitsMachine, type JobGround, runJob } from "./machine-jobs.js";
 import { machineDisk, machineSpec } from "./machine-spec.js";
 import { sharedListing } from "./shared-listing.js";
 
@@ -22,6 +22,8 @@ interface MachinesOptions {
   cloud: Cloud;
   driver: RuntimeDriver;
   onFailure(instance: number, error: unknown): void;
+  /** Reads a machine's counters before it is stopped. */
+  measure(instance: number): Promise<void>;
 }
 
 /** How long the watchdog waits before it restarts what died by itself, in simulated ms: a crash stays visible for a while, as in production. */
@@ -43,7 +45,7 @@ const wantedOf = ({ job, power, boots, type, region, diskId, profileId, rescue, 
 /** Last lines of the boot log that a script's event shows. */
 const shownLines = 8;
 
-export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Machines => {
+export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOptions): Machines => {
   const { store, clock } = cloud;
   const listing = sharedListing(driver);
   /** Since when a machine that should run is known dead, real ms. Forgotten with a restart, after which nothing waits. */
@@ -78,6 +80,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
     see,
     rewait: (id) => void diedAt.set(id, clock.now()),
     letGo,
+    measure,
   };
 
   const startWatchdog = (row: InstanceRow, action: string, message: string): Promise<void> =>
@@ -172,7 +175,7 @@ export const openMachines = ({ cloud, driver, onFailure }: MachinesOptions): Mac
   const runOvertakable = async (row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
     const overtaken = new AbortController();
     underWay.set(row.id, { eventId: job.eventId, overtaken });
-    moved.delete(row.id);
+    if (fitsMachine(job.verb)) moved.delete(row.id);
     try {
       await runJob(ground, row, job, AbortSignal.any([signal, overtaken.signal]));
     } catch (error) {

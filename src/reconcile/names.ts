@@ -64,6 +64,15 @@ const guestRow = (runtime: string, guests: { addresses: string[]; problem: strin
   };
 };
 
+const balancerRow = (runtime: string) => ({
+  subject: "names: a balancer's name inside an instance",
+  real: runtime === "process",
+  note:
+    runtime === "process"
+      ? "Machines are processes of this host, and reach what it reaches."
+      : "Resolves, but to a loopback address of this machine, which no container reaches; with --balancer-addresses ADDRESS/32 (an address of this machine) it is reached.",
+});
+
 /**
  * Hands the name server what the rows say. A zone is made when it is asked for after a change, so the answer to a write and the answers
  * to the next question always agree, and a thousand records written in a row cost one making.
@@ -182,7 +191,7 @@ export const openNames = ({ cloud, server, driver, upstreams, onFailure }: Names
       const others = upstreams().filter(({ host, port }) => port === 53 && !isLoopback(host));
       return [...served, ...others.map(({ host }) => host)].slice(0, mostResolvers);
     },
-    capabilities: () => [guestRow(driver.name, server.guests())],
+    capabilities: () => [guestRow(driver.name, server.guests()), balancerRow(driver.name)],
     close: () => closers.close(),
   };
 };

@@ -3,6 +3,7 @@ import type { Soa, ZoneRecord } from "../kernel/names.js";
 import type { Row, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
+import type { BackupRow } from "./backups/backup.js";
 import type { BalancerRow } from "./balancers/balancer.js";
 import type { ObservedBalancer } from "./balancers/stats.js";
 import type { BilledTime } from "./billing/billed-time.js";
@@ -14,7 +15,9 @@ import type { ConfigRow, ObservedListener } from "./configs/config.js";
 import type { DiskRow } from "./disks/disk.js";
 import type { DomainRow, ObservedDomain } from "./domains/domain.js";
 import type { EventRow } from "./events/event.js";
+import type { ImageRow } from "./images/image.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
+import type { MeterRow, ObservedStats } from "./instances/meter.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
 import type { ProfileRow } from "./profiles/profile.js";
@@ -24,6 +27,7 @@ import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
+import type { ObservedVolume, VolumeRow } from "./volumes/volume.js";
 
 /** Everything on disk, by kind. */
 export interface Kinds {
@@ -48,9 +52,13 @@ export interface Kinds {
   payment: PaymentRow;
   paymentMethod: PaymentMethodRow;
   transferMonth: TransferMonthRow;
+  meter: MeterRow;
   tag: TagRow;
   script: ScriptRow;
+  image: ImageRow;
+  backup: BackupRow;
   deployment: DeploymentRow;
+  volume: VolumeRow;
 }
 
 /** What a state was made for, chosen at its first start (one row). */
@@ -82,9 +90,13 @@ export const kinds: readonly (keyof Kinds)[] = [
   "payment",
   "paymentMethod",
   "transferMonth",
+  "meter",
   "tag",
   "script",
+  "image",
+  "backup",
   "deployment",
+  "volume",
 ];
 
 /** Kinds whose ids do not begin with 1. */
@@ -100,6 +112,9 @@ interface ObservedKinds {
   node: ObservedNode;
   instance: ObservedInstance;
   domain: ObservedDomain;
+  volume: ObservedVolume;
+  /** By instance. */
+  stats: ObservedStats;
 }
 
 export const observed = <N extends keyof ObservedKinds>(store: CloudStore, kind: N, id: number): ObservedKinds[N] | undefined =>

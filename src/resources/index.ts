@@ -4,11 +4,13 @@ import { absentRoutes } from "./absent/absent.js";
 import { accountRoutes, accountShapes } from "./account/routes.js";
 import { addressFields, instanceAddressFields } from "./addresses/fields.js";
 import { addressRoutes } from "./addresses/routes.js";
+import { backupFields, backupsFields } from "./backups/fields.js";
+import { backupRoutes } from "./backups/routes.js";
 import { balancerFields } from "./balancers/fields.js";
 import { balancerRoutes } from "./balancers/routes.js";
 import { billingRoutes, billingShapes } from "./billing/routes.js";
 import { accountAvailabilityFields, availabilityRoutes, maintenancePolicyFields, regionAvailabilityFields } from "./catalogue/availability.js";
-import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
+import { kernelFields, priceFields, regionFields, typeFields } from "./catalogue/fields.js";
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
@@ -21,31 +23,35 @@ import { domainRoutes } from "./domains/routes.js";
 
 import { eventFields } from "./events/fields.js";
 import { eventRoutes } from "./events/routes.js";
+import { imageFields } from "./images/fields.js";
+import { imageRoutes } from "./images/routes.js";
 import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
-
 import { notificationFields, notificationRoutes } from "./notifications/routes.js";
 import { profileFields } from "./profiles/fields.js";
 import { profileRoutes } from "./profiles/routes.js";
 import { recordFields } from "./records/fields.js";
 import { recordRoutes } from "./records/routes.js";
-
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
+import { volumeFields } from "./volumes/fields.js";
+import { volumeRoutes } from "./volumes/routes.js";
 
 /** What Backlot has. Paths with a fixed last part stand before those whose last part is an id. */
 const builtRoutes: readonly Route<Cloud>[] = [
   ...availabilityRoutes,
   ...catalogueRoutes,
   ...scriptRoutes,
+  ...imageRoutes,
   ...balancerRoutes,
   ...configRoutes,
   ...nodeRoutes,
   ...instanceRoutes,
   ...diskRoutes,
+  ...backupRoutes,
   ...profileRoutes,
   ...addressRoutes,
   ...importRoutes,
@@ -56,6 +62,7 @@ const builtRoutes: readonly Route<Cloud>[] = [
   ...billingRoutes,
   ...notificationRoutes,
   ...tagRoutes,
+  ...volumeRoutes,
 ];
 
 const isBuilt = ({ method, path }: Route<Cloud>): boolean => builtRoutes.some((entry) => entry.method === method && entry.path === path);
@@ -78,6 +85,8 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Node: nodeFields,
   Instance: instanceFields,
   Disk: diskFields,
+  Backup: backupFields,
+  Backups: backupsFields,
   InstanceConfig: profileFields,
   Address: addressFields,
   Domain: domainFields,
@@ -90,4 +99,5 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Notification: notificationFields,
   Tag: tagFields,
   TaggedThing: taggedThingFields,
+  Volume: volumeFields,
 };

@@ -26,18 +26,56 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Bytes of its ports, by calendar month; a day of points, each five minutes long before `--speed`, lost when Backlot stops.",
   },
-  { subject: "balancer: hostname", real: false, note: "The name does not resolve yet; use the address." },
+  { subject: "balancer: hostname", real: true, note: "Resolves to the balancer's address, as does LABEL.balancers.backlot.test." },
   {
-    subject: "instance: backups, alerts, disks, config profiles, rebuild, resize, clone, rescue",
-    real: false,
-    note: "Backup window and alerts are recorded; the rest is not served.",
+    subject: "instance: backups and snapshots",
+    real: true,
+    note: "Copies of its disks' file systems, which restore what was there. One a simulated day in the hours of its schedule (its day of the week is recorded only), the newest 3 are kept.",
   },
+  { subject: "instance: alerts", real: false, note: "Recorded; nothing is sent." },
+  {
+    subject: "instance: disks",
+    real: true,
+    note: "A disk made from an image is a file system of its own at the runtime: it is copied, dropped and booted. Sizes are added up against the plan, and nothing in the guest enforces them; disks without an image are records.",
+  },
+  {
+    subject: "instance: config profiles",
+    real: true,
+    note: "They choose the disk that boots, `memory_limit` and `run_level`. Kernel, helpers, virt_mode, interfaces and further devices are recorded.",
+  },
+  {
+    subject: "instance: rescue",
+    real: false,
+    note: "The instance's own disk, booted with ssh alone, neither deploy script nor services; there is no separate rescue system.",
+  },
+  {
+    subject: "instance: rebuild, resize, clone, migrate, password",
+    real: true,
+    note: "On the runtime: new disks, other limits for the same files, copied files, another region's network. The process runtime limits nothing and knows no password.",
+  },
+  { subject: "instance: disk_encryption, maintenance_policy, interfaces", real: false, note: "Recorded." },
   {
     subject: "addresses: assigned between instances",
     real: true,
     note: "Running machines give and take them at once; an address taken from an instance goes to nobody else before its machine is without it.",
   },
   { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
+  {
+    subject: "domains and records",
+    real: true,
+    note: "Really answered, over UDP and TCP, where /_backlot/dns says; no DNSSEC, and IXFR is answered with the whole zone.",
+  },
+  {
+    subject: "domains: slave",
+    real: true,
+    note: "Fetched from its masters (AXFR) at once and every refresh; NOTIFY is not heard. Its content is not kept over a restart.",
+  },
+  { subject: "domains: axfr_ips", real: true, note: "Only these addresses get a transfer, over TCP." },
+  {
+    subject: "domains: name servers",
+    real: true,
+    note: "Every domain has ns1.backlot.test, which is this process; the world's delegations do not lead here, so clients must ask it (backlot dns).",
+  },
   {
     subject: "addresses: rdns",
     real: true,
@@ -57,7 +95,7 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   {
     subject: "account: transfer",
     real: true,
-    note: "Bytes that balancers' ports really carried this calendar month. What is beyond the quota is shown, and not on any invoice.",
+    note: "Bytes that balancers' ports and instances' public networks really carried this calendar month (on the process runtime balancers' only). What is beyond the quota is shown, and not on any invoice.",
   },
   { subject: "account: cancel, managed, promotions, PayPal, transfers to other accounts", real: false, note: "Refused with the reason." },
   { subject: "notifications", real: true, note: "What is in a bad way now: engine, ports, boots, images, disk, unpaid balance. Nothing is stored." },
@@ -66,7 +104,12 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Run once at first boot with the answers given; a machine keeps the text it was deployed with, and the log is at `/_backlot/instances/ID`.",
   },
-  { subject: "instance: private images", real: false, note: "Only the public catalogue." },
+  {
+    subject: "images: made from an instance's disk",
+    real: true,
+    note: "A real copy of its file system, with its size measured, without host keys, root's password and what was handed over at boot; made while the machine runs, so shut it down for one moment's state.",
+  },
+  { subject: "images: upload, replication to regions", real: false, note: "Refused with the reason." },
   {
     subject: "events",
     real: true,
@@ -92,5 +135,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Under /v4beta, under paths that only it has, and on all of /v4 at the port that --linode-port opens.",
   },
+  {
+    subject: "volume: filesystem_path",
+    real: false,
+    note: "A name only. The volume has a file system already and is mounted at /mnt/LABEL; see the runtime's row on volumes.",
+  },
+  { subject: "volume: encryption, config_id", real: false, note: "Recorded. The data is not encrypted, and no profile chooses a device." },
   { subject: "lists: a page beyond the last", real: true, note: "Is empty and says the page asked for." },
 ];

@@ -9,7 +9,15 @@ interface Document {
 const sinceVersion2: Readonly<Record<string, object>> = {
   address: { sharedWith: [] },
   // Their disks and config profile are made at the first start (instances/layout.ts): sizes need the catalogue.
-  instance: { diskId: null, profileId: null, rescue: false, userData: null, diskEncryption: "disabled", maintenancePolicy: null },
+  instance: {
+    diskId: null,
+    profileId: null,
+    rescue: false,
+    userData: null,
+    diskEncryption: "disabled",
+    maintenancePolicy: null,
+    backupsSinceMs: null,
+  },
 };
 
 const filled = <D extends Document>(document: D, defaults: Readonly<Record<string, object>>): D => ({

@@ -6,6 +6,8 @@ import type { Disposable } from "../kernel/closers.js";
  */
 export interface RuntimeDriver extends Disposable {
   readonly name: "docker" | "process";
+  /** Copies of machines' file systems, which other machines can be made from. */
+  readonly images: MachineImages;
   /** Everything this runtime can and cannot do, for `/_backlot/capabilities`. */
   capabilities(): RuntimeCapabilities;
   /** What exists and is ours, running or not, read from labels or the process table; of one instance when it is named. One machine an instance. */
@@ -29,6 +31,8 @@ export interface RuntimeDriver extends Disposable {
   prepared(): Promise<string[]>;
   /** Sets root's password on a file system whose machine is off: a crypt(3) string that holds from its next start on. Absent is success. */
   setRootPassword(fileSystem: string, hash: string): Promise<void>;
+  /** What a machine used since its start; undefined for one that does not run. */
+  counters(instance: number): Promise<MachineCounters | undefined>;
   /** SIGKILL to the whole machine, as a crash would. For `/_backlot/instances/ID/kill`. Absent or stopped is success. */
   kill(instance: number): Promise<void>;
   /** The boot log: what init and the deploy script printed, newest last, at most 64 KiB. Empty when there is none. */
@@ -39,8 +43,32 @@ export interface RuntimeDriver extends Disposable {
   watch(hint: (instance: number) => void): Disposable;
   /** Whether the runtime itself answers, now: a sentence with cause and remedy when it does not. Never rejects. */
   outage(): Promise<string | undefined>;
+  /** Block storage, by volume. */
+  readonly volumes: RuntimeVolumes;
   /** CIDRs that something which is not ours occupies, with who, so that a pool can be chosen or refused. */
   occupied(): Promise<Array<{ cidr: string; owner: string }>>;
+}
+
+/**
+ * Copies of file systems that other machines can be made from, by key: `private/7`. A key is used for one copy only, and `MachineSpec.image`
+ * may name it. A copy holds nothing of who the machine was: no marks of its boots, no host keys, no password of root.
+ */
+export interface MachineImages {
+  /**
+   * Copies a file system of an instance, running or not, under `key`; what is there under that key already is left as it is. `fingerprint` names
+   * the file system, as in `MachineSpec`. `undefined`: the instance has no such file system (yet).
+   */
+  capture(instance: number, fingerprint: string, key: string): Promise<Captured | undefined>;
+  /** Removes a copy. False: a machine still rests on it, ask again later. Absent is success. */
+  remove(key: string): Promise<boolean>;
+  /** Every copy that is ours. */
+  list(): Promise<Captured[]>;
+}
+
+export interface Captured {
+  key: string;
+  /** MiB, measured. */
+  sizeMb: number;
 }
 
 interface Endpoint {
@@ -56,7 +84,7 @@ export interface MachineSpec {
   region: string;
   /** The private range of that region, CIDR. */
   privateRange: string;
-  /** Image slug such as `cloud/debian12`; null when the instance has no image (then `running` is never true). */
+  /** Image slug such as `cloud/debian12`, or the key of a copy (`MachineImages`); null when the instance has no image (then `running` is never true). */
   image: string | null;
   running: boolean;
   /** Grows with every wanted boot or reboot; a running machine with a smaller number is restarted. */
@@ -67,6 +95,8 @@ export interface MachineSpec {
   /** Dotted IPv4, the first public one is the machine's main address. */
   publicAddresses: readonly string[];
   privateAddresses: readonly string[];
+  /** Labels of volumes that its boot waits for, 10 s at the most, before it runs script and services. */
+  volumes?: readonly string[];
   /** crypt(3) string (`$6$…`) for root; never a password. */
   rootPassHash: string | null;
   authorizedKeys: readonly string[];
@@ -105,6 +135,56 @@ export interface Machine {
   script?: { exitCode: number | null };
   /** Set when something else was booted than the slug names (`--image-fallback`). */
   substitutedImage?: string;
+  /** It runs an image's own entrypoint and none of our guest: no sshd, root password, keys, script or services. False when absent. */
+  ownEntrypoint?: boolean;
+}
+
+/** Storage that outlives machines. Verbs are repeatable, as the driver's own are. */
+export interface RuntimeVolumes {
+  /** Ids of the volumes that exist and are ours. */
+  list(): Promise<number[]>;
+  /**
+   * Makes it exist, grows it to its size (it never shrinks), and has it mounted in the wanted machine and in no other. A machine that does
+   * not run has nothing mounted: call again when it runs. Costs next to nothing when nothing changed.
+   */
+  ensure(spec: VolumeSpec): Promise<VolumeState>;
+  /** Unmounts it everywhere and removes it with its data. Absent is success. */
+  remove(volume: number): Promise<void>;
+}
+
+export interface VolumeSpec {
+  volume: number;
+  /** Its name in a machine's `/mnt`; a change moves the mount. */
+  label: string;
+  bytes: number;
+  /** The volume whose data it begins with; looked at only while it does not exist. */
+  copyOf: number | null;
+  /** The machine that is to have it; null: none. */
+  instance: number | null;
+}
+
+export interface VolumeState {
+  /** Where the machine has it mounted now; null when it has not. */
+  path: string | null;
+  /** What a reader should know of how it went; a sentence, or null. */
+  note: string | null;
+}
+
+/** Sums that only grow, as long as `since` is the same. */
+export interface MachineCounters {
+  /** Names the start they count from: another one with every start. */
+  since: string;
+  /** Processor time, all CPUs together. */
+  cpuMs: number;
+  /** Read from and written to disks. */
+  ioBytes: number;
+  /** Bytes into and out of the machine; null where the runtime cannot tell whose they are. */
+  network: { public: InOut; private: InOut } | null;
+}
+
+interface InOut {
+  in: number;
+  out: number;
 }
 
 export interface RuntimeCapabilities {

@@ -8,6 +8,8 @@ export interface RuntimeOptions {
   stateFolder: string;
   privatePool: string;
   imageFallback: string | undefined;
+  /** OCI references of the user's own, by slug. */
+  ownImages: Readonly<Record<string, string>>;
   allowHostScripts: boolean;
   /** The name servers of a machine behind these gateways; empty: whatever the runtime gives. Asked when its networks stand. */
   guestResolvers(gateways: readonly string[]): Promise<readonly string[]>;

@@ -104,6 +104,22 @@ describe("settings (contract 14.2)", () => {
     expect((await eventsOf(cloud, "account", 1, { action: "account_settings_update" })).length).toBe(1);
   });
 
+  it("network_helper is the default of new config profiles", async () => {
+    const helped = async (): Promise<boolean[]> => {
+      const { id } = await createInstance(cloud, { booted: false });
+      await instanceIn(cloud, id, "offline");
+      const path = `/v4/cloud/instances/${id}/configs`;
+      await cloud.api.post(path, { label: "second", devices: {} });
+      const { data } = await get(path);
+      await removeInstance(cloud, id);
+      return data.map((profile: Json) => profile.helpers.network);
+    };
+    await cloud.api.put("/v4/account/settings", { network_helper: false });
+    expect(await helped()).toEqual([false, false]);
+    await cloud.api.put("/v4/account/settings", { network_helper: true });
+    expect(await helped()).toEqual([true, true]);
+  });
+
   it("backups_enabled gives new instances the backup service, unless they say otherwise", async () => {
     await cloud.api.put("/v4/account/settings", { backups_enabled: true });
     const asked = await createInstance(cloud, { booted: false, backups_enabled: false });
@@ -308,6 +324,32 @@ describe("notifications (contract 14.6)", () => {
     await instanceIn(cloud, instance.id, "running");
     expect(await noticesOf("instance", instance.id)).toEqual([]);
     await removeInstance(cloud, instance.id);
+  });
+});
+
+describe("volumes", () => {
+  it("cost by the GB from the moment they are made, and carry tags", async () => {
+    const { body: volume } = await cloud.api.post("/v4/volumes", { label: "props", size: 1_000, region: "us-east" });
+    const lines = async (): Promise<Json[]> => {
+      const { items } = (await cloud.api.get("/_backlot/costs")).body;
+      return items.filter((item: Json) => item.label.includes(`props (${volume.id}`));
+    };
+    expect(await until(async () => (await lines())[0], { what: "the volume's line" })).toMatchObject({
+      label: `Storage Volume - props (${volume.id}, 1000 GB)`,
+      quantity: 1,
+      unit_price: "0.15",
+      amount: 0.15,
+    });
+    await until(async () => (await get(`/v4/volumes/${volume.id}`)).status === "active", { what: "a volume that is active" });
+    await cloud.api.post(`/v4/volumes/${volume.id}/resize`, { size: 2_000 });
+    expect((await lines()).map((item) => [item.label.split(", ")[1], item.amount])).toEqual([
+      ["1000 GB)", 0.15],
+      ["2000 GB)", 0.3],
+    ]);
+    expect((await cloud.api.post("/v4/tags", { label: "prop-room", volumes: [volume.id] })).status).toBe(200);
+    expect((await get("/v4/tags/prop-room")).data).toMatchObject([{ type: "volume", data: { label: "props", tags: ["prop-room"] } }]);
+    await until(async () => (await get(`/v4/volumes/${volume.id}`)).status === "active", { what: "a volume that is active" });
+    await cloud.api.del(`/v4/volumes/${volume.id}`);
   });
 });
 

@@ -66,14 +66,8 @@ describe("what is shown has exactly the members of its field table", () => {
     const node = await createNode(cloud, config, `${unheldAddress(cloud)}:80`);
     const instance = await createInstance(cloud, { booted: false });
     const get = async (path: string) => (await cloud.api.get(path)).body;
-    const { body: domain } = await cloud.api.post("/v4/domains", { type: "master", domain: "shapes.test", soa_email: "a@shapes.test" });
-    const { body: record } = await cloud.api.post(`/v4/domains/${domain.id}/records`, { type: "A", name: "www", target: "192.0.2.1" });
     const first = async (path: string) => (await get(`${path}?page_size=1`)).data[0];
-    const domain = (await cloud.api.post("/v4/domains", { type: "master", domain: "shape.test", soa_email: "a@shape.test" })).body;
-    const record = (await cloud.api.post(`/v4/domains/${domain.id}/records`, { type: "A", name: "www", target: "192.0.2.1" })).body;
     return {
-      Domain: domain,
-      Record: record,
       Balancer: await get(`/v4/balancers/${balancer.id}`),
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
@@ -82,8 +76,6 @@ describe("what is shown has exactly the members of its field table", () => {
       InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
       InstanceAddresses: await get(`/v4/cloud/instances/${instance.id}/ips`),
-      Domain: await get(`/v4/domains/${domain.id}`),
-      Record: await get(`/v4/domains/${domain.id}/records/${record.id}`),
       Event: await first("/v4/account/events"),
       RegionAvailability: await first("/v4/regions/availability"),
       AccountAvailability: await first("/v4/account/availability"),
@@ -94,6 +86,7 @@ describe("what is shown has exactly the members of its field table", () => {
       Kernel: await first("/v4/cloud/kernels"),
       Script: await first("/v4/cloud/scripts"),
       ...(await accountRecords(cloud)),
+      Volume: (await cloud.api.post("/v4/volumes", { label: "shape", region: "us-east" })).body,
     };
   };
 

@@ -212,6 +212,25 @@ describe("udp", () => {
     expect([await (await talker(port)).ask("1"), await (await talker(port)).ask("2")]).toEqual(["a", "a"]);
   });
 
+  test("only the node answers: what others send to a session's port is not passed on", async () => {
+    const heard: number[] = [];
+    const quiet = createSocket("udp4");
+    closeLater(() => void quiet.close());
+    quiet.on("message", (bytes, from) => {
+      heard.push(from.port);
+      if (String(bytes) === "now") quiet.send("node:now", from.port, from.address);
+    });
+    await new Promise<void>((resolve) => quiet.bind(0, "127.0.0.1", resolve));
+    const port = await applyOpen(startPlane(), spec([node(1, quiet.address().port)], udp));
+    const one = await talker(port);
+    one.say("hello");
+    await until(() => heard.length === 1);
+    const stranger = await talker(heard[0] ?? 0);
+    stranger.say("stranger:hello");
+    expect(await one.ask("now")).toBe("node");
+    expect(one.heard).toEqual(["node:now"]);
+  });
+
   test("a session ends when nobody says anything", async () => {
     const plane = startPlane({ limits: { udpSessionMs: 200 } });
     const port = await applyOpen(plane, spec([node(1, await echo("a"))], udp));

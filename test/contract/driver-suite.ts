@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { get } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Machine, MachineSpec, RuntimeDriver } from "#backlot/runtime/driver.js";
+import type { Machine, MachineSpec, RuntimeDriver, VolumeSpec } from "#backlot/runtime/driver.js";
 import { until } from "../support/until.js";
 
 /** What a runtime's tests hand to the suite: a driver of a fresh owner, and eyes and hands that do not use the driver. */
@@ -25,6 +25,11 @@ export interface Ground {
     /** Is there anything left: a process, a container, a folder? */
     exists(instance: number): Promise<boolean>;
     killHard(instance: number): Promise<void>;
+    /** Where a volume of this label is seen by the machine: text written to and read from a file on it; undefined when it is not there. */
+    volume: {
+      write(instance: number, label: string, text: string): Promise<void>;
+      read(instance: number, label: string): Promise<string | undefined>;
+    };
     removeBehind(instance: number): Promise<void>;
     /** Leaves what a Backlot leaves that dies between create and start. */
     leaveHalfMade(spec: MachineSpec): Promise<void>;
@@ -348,6 +353,20 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       await servedPage(driver, spec().privateAddresses[0], 8000);
     });
 
+    it("counts what a machine uses from its start on, and nothing for one that is off", async () => {
+      const works = script("#!/bin/sh\ni=0\nwhile [ $i -lt 100000 ]; do i=$((i + 1)); done\necho worked\n");
+      await driver.ensure(spec(works));
+      const first = await driver.counters(1);
+      await scriptEnd(driver, 1);
+      const second = await driver.counters(1);
+      expect(second?.since).toBe(first?.since);
+      expect(second?.cpuMs).toBeGreaterThan(first?.cpuMs ?? 0);
+      await driver.ensure(spec({ ...works, boots: 2 }));
+      expect((await driver.counters(1))?.since).not.toBe(first?.since);
+      await driver.ensure(spec({ ...works, running: false }));
+      expect([await driver.counters(1), await driver.counters(77)]).toEqual([undefined, undefined]);
+    });
+
     it("hands over user data as a file", async () => {
       const reads = script('#!/bin/sh\necho "data: $(cat "$BACKLOT_USER_DATA")"\n');
       await driver.ensure(spec({ ...reads, userData: Buffer.from("some words").toString("base64") }));
@@ -393,6 +412,49 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       }
       const refused = (await driver.log(1)).includes("port 80 needs root");
       expect(refused).toBe(ground.privilegedPorts === false);
+    });
+
+    it("copies a file system, running or not, makes other machines from it, and removes it", async () => {
+      const kept = script('#!/bin/sh\necho kept >"$HOME/kept-file"\n');
+      const looks = script('#!/bin/sh\n[ -e "$HOME/kept-file" ] && echo old-disk || echo new-disk\n');
+      await driver.ensure(spec(kept));
+      await scriptEnd(driver, 1);
+      const started = await world.startOf(1);
+
+      const captured = await driver.images.capture(1, "first", "private/1");
+      expect(captured).toEqual({ key: "private/1", sizeMb: expect.any(Number) });
+      expect(await driver.images.capture(1, "first", "private/1")).toEqual(captured);
+      expect(await driver.images.list()).toEqual([captured]);
+      expect(await world.startOf(1)).toBe(started);
+      await driver.remove(1);
+
+      const next = await ground.again();
+      expect(await next.images.list()).toEqual([captured]);
+      expect(await next.ensure(spec({ ...looks, instance: 2, image: "private/1", boots: 5 }))).toMatchObject({ running: true, boots: 5 });
+      expect(await scriptEnd(next, 2)).toMatchObject({ script: { exitCode: 0 } });
+      const text = await until(async () => (await next.log(2)).includes("-disk") && next.log(2));
+      expect(text).toContain("old-disk");
+
+      // A copy of a copy, of a machine that is off, without a script of its own: nothing of the first machine's boots is in it.
+      await next.ensure(spec({ ...looks, instance: 2, image: "private/1", boots: 5, running: false }));
+      expect(await next.images.capture(2, "first", "private/2")).toMatchObject({ key: "private/2" });
+      const plain = await next.ensure(spec({ instance: 3, image: "private/2" }));
+      expect(plain).toMatchObject({ running: true, boots: 1 });
+      expect(plain).not.toHaveProperty("script");
+
+      await next.remove(2);
+      await next.remove(3);
+      for (const key of ["private/1", "private/2"]) expect(await next.images.remove(key)).toBe(true);
+      expect(await next.images.list()).toEqual([]);
+    });
+
+    it("copies nothing that is not there, removes what is not there, and makes nothing from it", async () => {
+      expect(await driver.images.capture(1, "first", "private/1")).toBeUndefined();
+      await driver.ensure(spec());
+      expect(await driver.images.capture(1, "another", "private/1")).toBeUndefined();
+      expect(await driver.images.remove("private/1")).toBe(true);
+      await expect(driver.ensure(spec({ instance: 2, image: "private/1" }))).rejects.toThrow(/private\/1 is not .* any more/);
+      expect(await world.isAlive(2)).toBe(false);
     });
 
     it("dials its pools only", () => {
@@ -453,6 +515,113 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       const reason = new Error("given up");
       await expect(driver.ensure(spec(), AbortSignal.abort(reason))).rejects.toBe(reason);
       expect(await world.isAlive(1)).toBe(false);
+    });
+
+    describe("volumes", () => {
+      const volume = (overrides: Partial<VolumeSpec> = {}): VolumeSpec => ({
+        volume: 1,
+        label: "data",
+        bytes: 16 * 2 ** 20,
+        copyOf: null,
+        instance: 1,
+        ...overrides,
+      });
+
+      it("exists once it is ensured, until it is removed; absent is success", async () => {
+        expect(await driver.volumes.list()).toEqual([]);
+        expect(await driver.volumes.ensure(volume({ instance: null }))).toEqual({ path: null, note: null });
+        expect(await driver.volumes.ensure(volume({ instance: null }))).toEqual({ path: null, note: null });
+        expect(await driver.volumes.list()).toEqual([1]);
+        await driver.volumes.remove(1);
+        await driver.volumes.remove(1);
+        await driver.volumes.remove(77);
+        expect(await driver.volumes.list()).toEqual([]);
+      });
+
+      it("carries its data from one running machine to another, without a restart", async () => {
+        await Promise.all([driver.ensure(spec()), driver.ensure(spec({ instance: 2 }))]);
+        const started = await world.startOf(1);
+        const { path } = await driver.volumes.ensure(volume());
+        expect(path).toMatch(/\/mnt\/data$/);
+        expect(await driver.volumes.ensure(volume())).toEqual({ path, note: null });
+        await world.volume.write(1, "data", "one");
+        expect(await world.volume.read(2, "data")).toBeUndefined();
+
+        await driver.volumes.ensure(volume({ instance: 2 }));
+        expect(await world.volume.read(1, "data")).toBeUndefined();
+        expect(await world.volume.read(2, "data")).toBe("one");
+        await driver.volumes.ensure(volume({ instance: 2, label: "renamed" }));
+        expect(await world.volume.read(2, "data")).toBeUndefined();
+        expect(await world.volume.read(2, "renamed")).toBe("one");
+        await driver.volumes.ensure(volume({ instance: null }));
+        expect(await world.volume.read(2, "renamed")).toBeUndefined();
+        expect(await world.startOf(1)).toBe(started);
+      });
+
+      it("is there again after a boot, a new disk and the end of a machine", async () => {
+        await driver.ensure(spec());
+        await driver.volumes.ensure(volume());
+        await world.volume.write(1, "data", "kept");
+        await driver.ensure(spec({ boots: 2 }));
+        await driver.volumes.ensure(volume());
+        expect(await world.volume.read(1, "data")).toBe("kept");
+        await driver.ensure(spec({ boots: 2, fingerprint: "another" }));
+        await driver.volumes.ensure(volume());
+        expect(await world.volume.read(1, "data")).toBe("kept");
+        await driver.remove(1);
+        expect(await driver.volumes.ensure(volume())).toEqual({ path: null, note: null });
+        await driver.ensure(spec({ instance: 2 }));
+        await driver.volumes.ensure(volume({ instance: 2 }));
+        expect(await world.volume.read(2, "data")).toBe("kept");
+      });
+
+      it("is there when deploy script and services begin, although it comes after the start", async () => {
+        await driver.ensure(spec({ instance: 2 }));
+        await driver.volumes.ensure(volume({ instance: 2 }));
+        await world.volume.write(2, "data", "ready-for-use");
+        await driver.volumes.ensure(volume({ instance: null }));
+        await driver.ensure(spec({ volumes: ["data"], ...script('#!/bin/sh\ncat "$BACKLOT_MACHINE/mnt/data/file" || echo too early\n') }));
+        await driver.volumes.ensure(volume());
+        await scriptEnd(driver, 1);
+        expect(await until(async () => (await driver.log(1)).includes("deploy script ended") && driver.log(1))).toContain("ready-for-use");
+      });
+
+      it("is not mounted in a machine that is off", async () => {
+        await driver.ensure(spec({ running: false }));
+        expect(await driver.volumes.ensure(volume())).toEqual({ path: null, note: null });
+        await driver.ensure(spec());
+        expect((await driver.volumes.ensure(volume())).path).toMatch(/\/mnt\/data$/);
+      });
+
+      it("a copy has the data of its source and goes its own way, attached or not", async () => {
+        await driver.ensure(spec());
+        await driver.volumes.ensure(volume());
+        await world.volume.write(1, "data", "before");
+        await driver.volumes.ensure(volume({ volume: 2, label: "copy", copyOf: 1 }));
+        await world.volume.write(1, "data", "after");
+        expect(await world.volume.read(1, "copy")).toBe("before");
+        await expect(driver.volumes.ensure(volume({ volume: 3, copyOf: 77, instance: null }))).rejects.toThrow(/77/);
+        await driver.volumes.remove(1);
+        expect(await world.volume.read(1, "data")).toBeUndefined();
+        expect(await world.volume.read(1, "copy")).toBe("before");
+      });
+
+      it("is left alone by a restart of Backlot, and by another one on the same machine", async () => {
+        await driver.ensure(spec());
+        const mounted = await driver.volumes.ensure(volume());
+        await world.volume.write(1, "data", "ours");
+        await driver.close();
+        const next = await ground.again();
+        expect(await next.volumes.list()).toEqual([1]);
+        expect(await next.volumes.ensure(volume())).toEqual(mounted);
+        expect(await world.volume.read(1, "data")).toBe("ours");
+        const other = await ground.other();
+        expect(await other.driver.volumes.list()).toEqual([]);
+        await other.driver.volumes.ensure(volume({ instance: null }));
+        await other.driver.volumes.remove(1);
+        expect(await next.volumes.list()).toEqual([1]);
+        expect(await world.volume.read(1, "data")).toBe("ours");
+      });
     });
 
     it("says what it is and what it cannot do", () => {

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { driverSuite, type Ground } from "../contract/driver-suite.js";
-import { containerOf, describeDocker, docker, openPlot } from "../support/docker.js";
+import { containerOf, describeDocker, docker, openPlot, run } from "../support/docker.js";
 
 const ground = async (): Promise<Ground> => {
   const plot = await openPlot();
@@ -40,6 +40,17 @@ const ground = async (): Promise<Ground> => {
       exists: async (instance) => (await containerOf(owner, instance)) !== undefined || (await pidsOf(instance)).length > 0,
       killHard: async (instance) => {
         await (await containerOf(owner, instance))?.kill({ signal: "SIGKILL" });
+      },
+      volume: {
+        write: async (instance, label, text) => {
+          const container = await containerOf(owner, instance);
+          if (container) await run(container, ["sh", "-c", `echo '${text}' >/mnt/${label}/file`]);
+        },
+        read: async (instance, label) => {
+          const container = await containerOf(owner, instance);
+          const said = container && (await run(container, ["cat", `/mnt/${label}/file`]));
+          return said?.exitCode === 0 ? said.text.trim() : undefined;
+        },
       },
       removeBehind: async (instance) => {
         await (await containerOf(owner, instance))?.remove({ force: true });

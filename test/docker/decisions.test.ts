@@ -72,7 +72,7 @@ describe("what the Docker driver decides", () => {
 
   it("asks the engine for nothing secret", () => {
     const request = JSON.stringify(
-      createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t" }, at("public", "198.18.0.9"), { cpus: 2, resolvers: [] }),
+      createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t", isGuest: true }, at("public", "198.18.0.9"), { cpus: 2, resolvers: [] }),
     );
     expect(request).not.toMatch(/hidden|\$6\$|docker\.sock/);
     expect(request).toContain('"Hostname":"web-1"');

@@ -168,6 +168,7 @@ export const testConfig = async (overrides: Partial<Config> = {}): Promise<Confi
     balancerConnections: 10_000,
     certificates: "strict",
     imageFallback: undefined,
+    images: {},
     onExit: "stop",
     allowHostScripts: false,
     dnsPort: 0,

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -152,6 +152,10 @@ export const processGround = async (): Promise<ProcessGround> => {
           () => false,
         )),
       killHard,
+      volume: {
+        write: (instance, label, text) => writeFile(join(folderOf(instance), "mnt", label, "file"), text),
+        read: (instance, label) => readFile(join(folderOf(instance), "mnt", label, "file"), "utf8").catch(() => undefined),
+      },
       removeBehind: async (instance) => {
         await killHard(instance);
         await rm(folderOf(instance), { recursive: true, force: true });

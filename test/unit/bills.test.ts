@@ -201,6 +201,25 @@ describe("the meter", () => {
     expect(store.list("usage").map((row) => [row.label, row.toMs])).toEqual([["later", null]]);
   });
 
+  it("commits of one write see each other's usage, and one that is refused leaves nothing to find", async () => {
+    const { store } = await ledger();
+    const made = store.commit((tx) => tx.insert("balancer", balancer));
+    const renamed = store.commit((tx) => tx.update("balancer", 1, { label: "later" }));
+    const removed = store.commit((tx) => tx.remove("balancer", 1));
+    await Promise.all([made, renamed, removed]);
+    expect(store.list("usage")).toMatchObject([{ entityId: 1, label: "later", toMs: start }]);
+    const refused = store.commit((tx) => {
+      tx.insert("balancer", balancer);
+      tx.insert("instance", instance);
+      throw new Error("refused");
+    });
+    await expect(refused).rejects.toThrow("refused");
+    await store.commit((tx) => tx.insert("instance", instance));
+    await store.commit((tx) => tx.insert("balancer", balancer));
+    await store.commit((tx) => tx.remove("instance", 1));
+    expect(open(store).map((row) => [row.kind, row.entityId])).toEqual([["balancer", 2]]);
+  });
+
   it("survives a restart: time goes on where it was, and what nobody metered is caught up with", async () => {
     const first = await ledger();
     await first.store.commit((tx) => tx.insert("balancer", balancer));

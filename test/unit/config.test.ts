@@ -53,6 +53,7 @@ describe("without any source", () => {
       balancerConnections: 10_000,
       certificates: "strict",
       imageFallback: undefined,
+      images: {},
       onExit: "keep",
       allowHostScripts: false,
       dnsPort: 4753,
@@ -63,10 +64,6 @@ describe("without any source", () => {
       json: false,
       linodePort: undefined,
       rateLimit: false,
-      dnsPort: 4753,
-      dnsHost: "127.0.0.1",
-      dnsUpstream: undefined,
-      dnsForward: false,
     });
   });
 
@@ -107,6 +104,7 @@ describe("precedence", () => {
       balancerConnections: 5,
       certificates: "lenient",
       imageFallback: "cloud/debian12",
+      images: { "cloud/mine": "registry.example:5000/team/mine:1.2", "own/two": "busybox@sha256:0123" },
       onExit: "stop",
       allowHostScripts: true,
       dnsPort: 5300,
@@ -117,12 +115,14 @@ describe("precedence", () => {
       json: true,
       linodePort: 0,
       rateLimit: true,
-      dnsPort: 5353,
-      dnsHost: "127.0.0.2",
-      dnsUpstream: "192.0.2.1",
-      dnsForward: true,
     };
-    const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
+    const textOf = (value: unknown) =>
+      typeof value === "object"
+        ? Object.entries(value as object)
+            .map((pair) => pair.join("="))
+            .join(" ")
+        : String(value);
+    const asText = Object.fromEntries(Object.entries(values).map(([key, value]) => [key, textOf(value)]));
     const names: Record<string, string> = {
       BACKLOT_PORT: "port",
       BACKLOT_LINODE_PORT: "linodePort",
@@ -138,6 +138,7 @@ describe("precedence", () => {
       BACKLOT_BALANCER_CONNECTIONS: "balancerConnections",
       BACKLOT_CERTIFICATES: "certificates",
       BACKLOT_IMAGE_FALLBACK: "imageFallback",
+      BACKLOT_IMAGES: "images",
       BACKLOT_RATE_LIMIT: "rateLimit",
       BACKLOT_ON_EXIT: "onExit",
       BACKLOT_ALLOW_HOST_SCRIPTS: "allowHostScripts",
@@ -154,6 +155,11 @@ describe("precedence", () => {
     expect(read({ env })).toEqual(values);
     expect(read({ file: values })).toEqual(values);
     expect(configFlags.map(({ env: name, key }) => [name, key])).toEqual(Object.entries(names));
+  });
+
+  it("takes pairs one by one, as a flag that is repeated gives them", () => {
+    expect(read({ flags: { images: ["cloud/a=one:1", "cloud/b=two"] } }).images).toEqual({ "cloud/a": "one:1", "cloud/b": "two" });
+    expect(read({ env: { BACKLOT_IMAGES: "cloud/a=one:1,cloud/b=two" } }).images).toEqual({ "cloud/a": "one:1", "cloud/b": "two" });
   });
 
   it("lets a switch be turned off again, and takes 1 and 0", () => {
@@ -208,6 +214,7 @@ describe("a bad value", () => {
     ],
     ["certificates", ["none"], /one of strict, lenient/],
     ["imageFallback", ["debian12", "cloud/", "a b/c"], /image slug/],
+    ["images", ["cloud/mine", "=x", "mine=x", "private/1=x", "cloud/mine=", "cloud/mine=-x", 7, { "cloud/mine": 7 }, [7]], /pairs such as/],
     ["onExit", ["kill"], /one of keep, stop/],
     ["allowHostScripts", ["yes", 1, ""], /true or false/],
     ["dnsPort", [-1, 65_536, 1.5, "on", "", "53x"], /from 0 to 65535, or "off"/],
@@ -294,6 +301,7 @@ describe("configFlags", () => {
       "--balancer-connections N",
       "--certificates strict|lenient",
       "--image-fallback SLUG",
+      "--image SLUG=REFERENCE",
       "--rate-limit",
       "--on-exit keep|stop",
       "--allow-host-scripts",

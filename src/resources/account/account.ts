@@ -79,7 +79,7 @@ export const updateAccount = (tx: Tx, patch: Partial<Omit<AccountRow, "id">>): A
 export const accountEntity = (reader: Reader): Entity => ({ kind: "account", id: 1, label: accountOf(reader).details.company });
 
 /** Feature words as in `/v4/regions`: what this account can really use. */
-const capabilities = ["Instances", "Balancers", "Scripts"];
+const capabilities = ["Instances", "Balancers", "Block Storage", "Scripts"];
 
 /** Contract 14.1. The balance is what invoices ask for less what was paid; the running month stands apart. */
 export const accountView = (cloud: Pick<Cloud, "store" | "catalogue" | "billed">, reader: Reader = cloud.store) => {

@@ -134,12 +134,26 @@ export const forgetFreed = (tx: Tx, rows: readonly FreedAddressRow[]): void => {
   for (const region of new Set(rows.map((row) => row.region))) releaseSlice(tx, region);
 };
 
+/** An instance shares nobody's address any more. */
+const endShares = (tx: Tx, instanceId: number): void => {
+  for (const row of tx.list("address")) {
+    if (row.sharedWith.includes(instanceId)) tx.update("address", row.id, { sharedWith: row.sharedWith.filter((id) => id !== instanceId) });
+  }
+};
+
+/** For an instance that moved: as many addresses of its new region, for those it had. Its machine is off meanwhile. */
+export const exchangeAddresses = (tx: Tx, cloud: Cloud, instance: { id: number; region: string }): void => {
+  endShares(tx, instance.id);
+  for (const row of addressesOf(tx, instance.id)) {
+    allocateAddress(tx, cloud, instance, row.public);
+    freeFrom(tx, row);
+  }
+};
+
 /** Everything of an instance whose machine is gone: its addresses are free at once, and it shares no more. */
 export const releaseAddresses = (tx: Tx, instance: { id: number; region: string }): void => {
   for (const row of addressesOf(tx, instance.id)) tx.remove("address", row.id);
-  for (const row of tx.list("address")) {
-    if (row.sharedWith.includes(instance.id)) tx.update("address", row.id, { sharedWith: row.sharedWith.filter((id) => id !== instance.id) });
-  }
+  endShares(tx, instance.id);
   forgetFreed(tx, freedOf(tx, instance.id));
   releaseSlice(tx, instance.region);
 };

@@ -7,10 +7,14 @@ const Label = text(3, 32).regex(/^[a-zA-Z0-9_-]+$/, "May hold letters, digits, d
 
 /** Description 2.1 and contract 8.1. */
 export const balancerFields = {
-  id: field.read(z.int().positive(), "Given at creation, never reused."),
-  label: field.write(Label, "Name, unique in the account.", { required: true, filter: true }),
-  region: field.create(z.string(), "Region id. Back-end instances must be in the same region.", { required: true, filter: true }),
-  clientConnThrottle: field.write(integer(0, 20), "New connections a second per client address; 0 is off."),
+  id: field.read(z.int().positive(), "Given at creation, never reused.", { source: "description" }),
+  label: field.write(Label, "Name, unique in the account.", { source: "description", required: true, filter: true }),
+  region: field.create(z.string(), "Region id. Back-end instances must be in the same region.", {
+    source: "description",
+    required: true,
+    filter: true,
+  }),
+  clientConnThrottle: field.write(integer(0, 20), "New connections a second per client address; 0 is off.", { source: "description" }),
   clientUdpSessThrottle: field.write(integer(0, 20), "New UDP sessions a second per client address; 0 is off."),
   tags: field.write(Tags, "Words to group by.", { filter: true }),
   configs: field.secret(z.array(configWithNodes), "Config profiles to create with it, each with at least one node.", { records: true }),

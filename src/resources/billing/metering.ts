@@ -7,26 +7,63 @@ import { type BillableKind, type Billed, billableKinds, billedOf, isBillable, ty
 
 const byEntity = (row: UsageRow) => `${row.kind} ${row.entityId}`;
 
-const openUsage = (tx: Tx, kind: BillableKind, id: number): readonly UsageRow[] =>
-  (indexBy(tx.list("usage"), byEntity).get(`${kind} ${id}`) ?? []).filter((row) => row.toMs === null);
+interface OpenUsage {
+  /** The open rows of one thing, as a transaction sees them. */
+  of(tx: Tx, kind: BillableKind, id: number): readonly UsageRow[];
+  /** A row that a commit under way made; nobody else knows of it yet. */
+  note(row: UsageRow): void;
+}
+
+/**
+ * Where open rows are, kept from commit to commit: an index made anew over 50,000 rows would cost a rename 100 ms. It may name too much, such as
+ * what a refused commit made, since each is looked at; never too little.
+ */
+const openUsage = (store: CloudStore): OpenUsage => {
+  const ids = new Map<string, Set<number>>();
+  const note = (row: UsageRow): void => {
+    const key = byEntity(row);
+    const known = ids.get(key);
+    if (known) known.add(row.id);
+    else ids.set(key, new Set([row.id]));
+  };
+  const forget = (row: UsageRow): void => {
+    const key = byEntity(row);
+    ids.get(key)?.delete(row.id);
+    if (ids.get(key)?.size === 0) ids.delete(key);
+  };
+  for (const row of store.list("usage")) if (row.toMs === null) note(row);
+  store.watch((kind, id) => {
+    const row = kind === "usage" ? store.get("usage", id) : undefined;
+    if (row) (row.toMs === null ? note : forget)(row);
+  });
+  return {
+    note,
+    of: (tx, kind, id) => {
+      const key = `${kind} ${id}`;
+      const rows = [...(ids.get(key) ?? [])].flatMap((usage) => tx.get("usage", usage) ?? []);
+      return rows.filter((row) => row.toMs === null && byEntity(row) === key);
+    },
+  };
+};
 
 const isSame = (row: UsageRow, charge: Billed["charges"][number], region: string): boolean =>
   row.product === charge.product && row.plan === charge.plan && row.quantity === charge.quantity && row.region === region;
 
-/** Makes the open usage rows of one thing match what it is now: opens what began, closes what ended, renames the rest. */
-const meter = (tx: Tx, kind: BillableKind, id: number, open: readonly UsageRow[], after: Billed | undefined, now: Moment): void => {
+/** Makes the open usage rows of one thing match what it is now: opens what began (and gives it back), closes what ended, renames the rest. */
+const meter = (tx: Tx, kind: BillableKind, id: number, open: readonly UsageRow[], after: Billed | undefined, now: Moment): UsageRow[] => {
   const charges = after?.charges ?? [];
   for (const row of open) {
     const lasts = after !== undefined && charges.some((charge) => isSame(row, charge, after.region));
     if (!lasts) tx.update("usage", row.id, { toMs: now.ms, toBilledMs: now.billedMs });
     else if (row.label !== after.label) tx.update("usage", row.id, { label: after.label });
   }
-  if (!after) return;
-  for (const charge of charges) {
-    if (open.some((row) => isSame(row, charge, after.region))) continue;
-    const { label, region } = after;
-    tx.insert("usage", { kind, entityId: id, ...charge, label, region, fromMs: now.ms, fromBilledMs: now.billedMs, toMs: null, toBilledMs: null });
-  }
+  if (!after) return [];
+  const begun = charges.filter((charge) => !open.some((row) => isSame(row, charge, after.region)));
+  const { label, region } = after;
+  return begun.map((charge) => {
+    const span = { fromMs: now.ms, fromBilledMs: now.billedMs, toMs: null, toBilledMs: null };
+    return tx.insert("usage", { kind, entityId: id, ...charge, label, region, ...span });
+  });
 };
 
 /** The same transaction, and what the rows that cost something were before it changed them. */
@@ -64,21 +101,24 @@ const billedRow = (kind: BillableKind, row: Row | undefined): Billed | undefined
  * The store with a meter in every commit: whoever makes, changes or removes something that costs money leaves a usage row in the same
  * commit, without knowing it. What a commit refuses leaves none.
  */
-export const metered = (store: CloudStore, time: BilledTime): CloudStore => ({
-  ...store,
-  commit: (change) =>
-    store.commit((inner) => {
-      const { tx, before } = watched(inner);
-      const value = change(tx);
-      for (const { kind, id, row } of before.values()) {
-        const was = billedRow(kind, row);
-        const is = billedRow(kind, inner.get(kind, id));
-        // Looking open rows up costs an index over all of them; most commits change nothing that is billed.
-        if (!isDeepStrictEqual(was, is)) meter(inner, kind, id, was ? openUsage(inner, kind, id) : [], is, time.now());
-      }
-      return value;
-    }),
-});
+export const metered = (store: CloudStore, time: BilledTime): CloudStore => {
+  const open = openUsage(store);
+  return {
+    ...store,
+    commit: (change) =>
+      store.commit((inner) => {
+        const { tx, before } = watched(inner);
+        const value = change(tx);
+        for (const { kind, id, row } of before.values()) {
+          const was = billedRow(kind, row);
+          const is = billedRow(kind, inner.get(kind, id));
+          if (isDeepStrictEqual(was, is)) continue;
+          for (const begun of meter(inner, kind, id, open.of(inner, kind, id), is, time.now())) open.note(begun);
+        }
+        return value;
+      }),
+  };
+};
 
 /** At a start: what is there and has no open usage (a state from before there was a meter) begins to be billed; what is gone ends. */
 export const catchUp = (tx: Tx, now: Moment): void => {

@@ -2,6 +2,7 @@ import type { Row } from "../../store/store.js";
 import type { BalancerRow } from "../balancers/balancer.js";
 import type { Kinds } from "../cloud.js";
 import type { InstanceRow } from "../instances/instance.js";
+import type { VolumeRow } from "../volumes/volume.js";
 
 /** Something that costs by the hour. */
 interface Charge {
@@ -46,6 +47,12 @@ const billables = {
     ],
   }),
   balancer: ({ label, region }: BalancerRow): Billed => ({ label, region, charges: [{ product: "balancer", plan: "balancer", quantity: 1 }] }),
+  // One that could not be made is not there.
+  volume: ({ label, region, sizeGb, made }: VolumeRow): Billed => ({
+    label,
+    region,
+    charges: made ? [{ product: "volume", plan: "volume", quantity: sizeGb }] : [],
+  }),
 };
 
 export type BillableKind = keyof typeof billables;

@@ -30,7 +30,7 @@ export interface TypeEntry extends PricedEntry {
   /** GB a month */
   transfer: number;
 }
-interface ImageEntry extends Entry {
+export interface ImageEntry extends Entry {
   label: string;
 }
 
@@ -59,17 +59,42 @@ export interface Catalogue {
   images: readonly ImageEntry[];
   types: readonly TypeEntry[];
   kernels: readonly Entry[];
+  scripts: readonly Script[];
+  /** Images that run their own entrypoint: OCI references by slug, from the settings. They are among `images`. */
+  ownImages: Readonly<Record<string, string>>;
   balancerTypes: readonly PricedEntry[];
   volumeTypes: readonly PricedEntry[];
   transferPrices: readonly PricedEntry[];
-  scripts: readonly Script[];
   maintenancePolicies: readonly MaintenancePolicy[];
 }
 
 const readRows = <R>(path: string): R[] => JSON.parse(readFileSync(path, "utf8")) as R[];
 
-/** Reads the catalogue from the fixtures' folder. */
-export const readCatalogue = (fixtures: string): Catalogue => {
+/** A container of the user's own, as an entry of `/v4/images` (contract 13.1). Its size is not known before it is fetched. */
+const ownImage = ([id, reference]: [string, string]): ImageEntry => ({
+  id,
+  label: id.slice(id.indexOf("/") + 1),
+  deprecated: false,
+  size: 0,
+  created: null,
+  updated: null,
+  description: `The container image ${reference}, with its own entrypoint.`,
+  created_by: "settings",
+  type: "manual",
+  tags: [],
+  is_public: true,
+  is_shared: false,
+  vendor: "Own container",
+  expiry: null,
+  eol: null,
+  regions: [],
+  status: "available",
+  capabilities: [],
+  image_sharing: null,
+});
+
+/** Reads the catalogue from the fixtures' folder. A slug of the user's own takes the place of one that is there already. */
+export const readCatalogue = (fixtures: string, ownImages: Readonly<Record<string, string>> = {}): Catalogue => {
   const scripts = join(fixtures, "scripts");
   const withText = ({ script_file, rev_note, ...entry }: ShippedScript): Script => ({
     ...entry,
@@ -80,13 +105,17 @@ export const readCatalogue = (fixtures: string): Catalogue => {
   });
   return {
     regions: readRows(join(fixtures, "catalogue", "regions.json")),
-    images: readRows(join(fixtures, "catalogue", "images.json")),
+    ownImages,
+    images: [
+      ...readRows<ImageEntry>(join(fixtures, "catalogue", "images.json")).filter(({ id }) => !Object.hasOwn(ownImages, id)),
+      ...Object.entries(ownImages).map(ownImage),
+    ],
     types: readRows(join(fixtures, "catalogue", "types.json")),
     kernels: readRows(join(fixtures, "catalogue", "kernels.json")),
+    scripts: readRows<ShippedScript>(join(scripts, "scripts.json")).map(withText),
     balancerTypes: readRows(join(fixtures, "catalogue", "balancer-types.json")),
     volumeTypes: readRows(join(fixtures, "catalogue", "volume-types.json")),
     transferPrices: readRows(join(fixtures, "catalogue", "network-transfer-prices.json")),
-    scripts: readRows<ShippedScript>(join(scripts, "scripts.json")).map(withText),
     maintenancePolicies: readRows(join(fixtures, "catalogue", "maintenance-policies.json")),
   };
 };

@@ -3,47 +3,26 @@ import { field } from "../../kernel/field.js";
 
 const price = z.object({ hourly: z.number().nullable(), monthly: z.number().nullable() });
 const regionPrices = z.array(z.object({ id: z.string(), hourly: z.number().nullable(), monthly: z.number().nullable() }));
-const time = z.string().nullable();
 
 /** Contract 13.3. No member is documented as filterable there; id and country are, because the 2018 API had no others. */
 export const regionFields = {
-  id: field.read(z.string(), "Region id.", { filter: true }),
+  id: field.read(z.string(), "Region id.", { source: "description", filter: true }),
   label: field.read(z.string(), "Where it is."),
   country: field.read(z.string(), "Two-letter country code.", { filter: true }),
   capabilities: field.read(z.array(z.string()), "What the region offers in the public cloud."),
   monitors: field.read(z.object({ alerts: z.array(z.string()), metrics: z.array(z.string()) }), "Services that can be monitored."),
   status: field.read(z.string(), "`ok` or `outage`."),
-  resolvers: field.read(z.object({ ipv4: z.string().nullable(), ipv6: z.string().nullable() }), "Resolver addresses, comma separated."),
+  resolvers: field.read(
+    z.object({ ipv4: z.string().nullable(), ipv6: z.string().nullable() }).nullable(),
+    "Resolver addresses, comma separated; null where they are not known.",
+  ),
   placementGroupLimits: field.read(z.record(z.string(), z.number().nullable()), "Limits of placement groups."),
   siteType: field.read(z.string(), "`core` or `distributed`."),
 };
 
-/** Contract 13.1. */
-export const imageFields = {
-  id: field.read(z.string(), "Slug, `cloud/NAME`."),
-  label: field.read(z.string(), "Name.", { filter: true }),
-  created: field.read(time, "UTC, `YYYY-MM-DDTHH:MM:SS`."),
-  updated: field.read(time, "UTC."),
-  createdBy: field.read(z.string(), "Who made it."),
-  deprecated: field.read(z.boolean(), "No longer maintained.", { filter: true }),
-  description: field.read(z.string().nullable(), "Words about it."),
-  isPublic: field.read(z.boolean(), "Everybody may use it.", { filter: true }),
-  isShared: field.read(z.boolean(), "Shared with the account."),
-  size: field.read(z.int(), "MB.", { filter: true }),
-  type: field.read(z.string(), "`manual` or `automatic`.", { filter: true }),
-  expiry: field.read(time, "When it is removed."),
-  eol: field.read(time, "When its maker stops maintaining it."),
-  vendor: field.read(z.string().nullable(), "Distribution.", { filter: true }),
-  status: field.read(z.string(), "`available`.", { filter: true }),
-  capabilities: field.read(z.array(z.string()), "E.g. `cloud-init`."),
-  tags: field.read(z.array(z.string()), "Words to group by."),
-  regions: field.read(z.array(z.unknown()), "Where it is stored."),
-  imageSharing: field.read(z.unknown(), "How it is shared; null."),
-};
-
 /** Contract 13.4. */
 export const typeFields = {
-  id: field.read(z.string(), "Type id."),
+  id: field.read(z.string(), "Type id.", { source: "description" }),
   label: field.read(z.string(), "Name.", { filter: true }),
   price: field.read(price, "USD."),
   regionPrices: field.read(regionPrices, "Where it costs something else."),
@@ -54,7 +33,7 @@ export const typeFields = {
   vcpus: field.read(z.int(), "CPUs.", { filter: true }),
   gpus: field.read(z.int(), "GPUs.", { filter: true }),
   networkOut: field.read(z.int(), "Mbit/s.", { filter: true }),
-  class: field.read(z.string(), "E.g. `standard`.", { filter: true }),
+  class: field.read(z.string().nullable(), "E.g. `standard`; null for a plan of old.", { filter: true }),
   successor: field.read(z.string().nullable(), "What replaced it."),
   acceleratedDevices: field.read(z.int(), "Accelerators."),
 };

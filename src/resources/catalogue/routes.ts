@@ -4,10 +4,10 @@ import { type Listing, type Route, route } from "../../kernel/route.js";
 import { snake } from "../../kernel/snake.js";
 import type { Cloud } from "../cloud.js";
 import type { Catalogue } from "./catalogue.js";
-import { imageFields, kernelFields, priceFields, regionFields, typeFields } from "./fields.js";
+import { kernelFields, priceFields, regionFields, typeFields } from "./fields.js";
 
 interface Collection {
-  name: Exclude<keyof Catalogue, "scripts">;
+  name: Exclude<keyof Catalogue, "images" | "scripts" | "ownImages">;
   path: string;
   shows: string;
   fields: FieldTable;
@@ -17,7 +17,6 @@ interface Collection {
 
 const collections: readonly Collection[] = [
   { name: "regions", path: "/v4/regions", shows: "Region", fields: regionFields, id: "text" },
-  { name: "images", path: "/v4/images", shows: "Image", fields: imageFields, id: "slug" },
   { name: "types", path: "/v4/cloud/types", shows: "Type", fields: typeFields, id: "text" },
   { name: "kernels", path: "/v4/cloud/kernels", shows: "Kernel", fields: kernelFields, id: "slug" },
   { name: "balancerTypes", path: "/v4/balancers/types", shows: "Price", fields: priceFields },

@@ -16,10 +16,10 @@ const Pattern = z
 
 /** Description 2.2 and contract 8.2. Times are seconds, before `--speed`. */
 export const configFields = {
-  id: field.read(z.int().positive(), "Given at creation, never reused."),
-  label: field.write(text(0, 128), "Name."),
-  port: field.write(integer(1, 65535), "Port the balancer listens on, unique in the balancer; 80 when left out."),
-  protocol: field.write(z.enum(["http", "https", "tcp", "udp"]), "`https` ends TLS here. Default `http`."),
+  id: field.read(z.int().positive(), "Given at creation, never reused.", { source: "description" }),
+  label: field.write(text(0, 128), "Name.", { source: "description" }),
+  port: field.write(integer(1, 65535), "Port the balancer listens on, unique in the balancer; 80 when left out.", { source: "description" }),
+  protocol: field.write(z.enum(["http", "https", "tcp", "udp"]), "`https` ends TLS here. Default `http`.", { source: "description" }),
   algorithm: field.write(
     z.enum(["roundrobin", "leastconn", "source", "ring_hash"]),
     "How a node is chosen. Default `roundrobin`; `ring_hash` is for udp.",
@@ -28,7 +28,7 @@ export const configFields = {
     z.enum(["none", "table", "http_cookie", "session", "source_ip"]),
     "How a client keeps its node. Default `none`; udp `session`.",
   ),
-  check: field.write(z.enum(["none", "connection", "http", "http_body"]), "Health check. Default `none`."),
+  check: field.write(z.enum(["none", "connection", "http", "http_body"]), "Health check. Default `none`.", { source: "description" }),
   checkInterval: field.write(integer(2, 3600), "Seconds between two checks, more than the timeout. Default 31."),
   checkTimeout: field.write(integer(1, 30), "Seconds a check may take. Default 30."),
   checkAttempts: field.write(integer(1, 30), "Failures in a row that take a node out. Default 3."),
@@ -45,10 +45,12 @@ export const configFields = {
   cipherSuite: field.write(z.enum(["recommended", "legacy", "none"]), "TLS ciphers; udp reads `none`."),
   udpCheckPort: field.write(integer(1, 65535), "Port that is checked for udp. Default 80."),
   sslCert: field.secret(z.string().nullable(), "PEM certificate, chain allowed; needed with https. Reads back `<REDACTED>`.", {
+    source: "description",
     update: true,
     redacted: true,
   }),
   sslKey: field.secret(z.string().nullable(), "PEM private key without passphrase; needed with https. Reads back `<REDACTED>`.", {
+    source: "description",
     update: true,
     redacted: true,
   }),
@@ -57,7 +59,7 @@ export const configFields = {
   sslCommonname: field.read(z.string(), "Common name of the certificate, empty without one."),
   sslFingerprint: field.read(z.string(), "SHA-1 of the certificate, colon separated, empty without one."),
   udpSessionTimeout: field.read(z.int(), "Seconds; always 16."),
-  nodesStatus: field.read(z.object({ up: z.int(), down: z.int() }), "How many nodes are up and down, measured."),
+  nodesStatus: field.read(z.object({ up: z.int(), down: z.int() }), "How many nodes are up and down, measured.", { source: "description" }),
   listener: field.read(
     z.object({
       status: z.enum(["open", "failed", "pending"]),
@@ -66,6 +68,7 @@ export const configFields = {
       reason: z.string().nullable(),
     }),
     "Where it really listens, or why it does not. Backlot's own member.",
+    { source: "ours" },
   ),
 };
 

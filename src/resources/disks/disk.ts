@@ -43,9 +43,9 @@ export const isBootable = (row: DiskRow): boolean => row.image !== null;
 export const allocatedMb = (reader: Reader, instanceId: number, except?: number): number =>
   disksOf(reader, instanceId).reduce((sum, row) => (row.id === except ? sum : sum + row.size), 0);
 
-const freshFingerprint = (): string => randomBytes(16).toString("hex");
+export const freshFingerprint = (): string => randomBytes(16).toString("hex");
 
-const noDeployment: Deployment = { image: null, rootPassHash: null, authorizedKeys: [], script: null };
+export const noDeployment: Deployment = { image: null, rootPassHash: null, authorizedKeys: [], script: null };
 
 export const requireDisk = (reader: Pick<CloudStore | Tx, "get">, instanceId: number | undefined, id: number | undefined): DiskRow => {
   const row = reader.get("disk", id ?? 0);

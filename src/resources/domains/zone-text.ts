@@ -114,6 +114,6 @@ export const readZoneText = (
     if (data && isWithin(bareName(name), bareName(domain))) records.push({ name: bareName(name), ttl, data });
     else if (type !== "SOA") skipped.add(type);
   }
-  const problem = parsed.records.length === 0 ? "It holds no record that could be read." : undefined;
+  const problem = records.length === 0 && !soa ? "It holds no record that could be read." : undefined;
   return { soa, records, skipped: [...skipped], problem };
 };

@@ -15,7 +15,8 @@ type EntityKind =
   | "tag"
   | "domain"
   | "disk"
-  | "profile";
+  | "profile"
+  | "volume";
 
 /** What an event is about. `parentId` is the balancer of a config or the instance of a disk, for the url. */
 export interface Entity {
@@ -96,6 +97,7 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   account: () => "/v4/account",
   disk: ({ id, parentId }) => `/v4/cloud/instances/${parentId}/disks/${id}`,
   profile: ({ id, parentId }) => `/v4/cloud/instances/${parentId}/configs/${id}`,
+  volume: ({ id }) => `/v4/volumes/${id}`,
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
   domain: ({ id }) => `/v4/domains/${id}`,
   tag: ({ id }) => `/v4/tags/${encodeURIComponent(id)}`,

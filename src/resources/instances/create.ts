@@ -3,6 +3,7 @@ import { definedOf } from "../../kernel/defined.js";
 import { accountOf } from "../account/account.js";
 import { allocateAddress } from "../addresses/address.js";
 import { addAddress } from "../addresses/rules.js";
+import { layOutBackup } from "../backups/restore.js";
 import type { Cloud, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import { deploymentOf, imageEntry } from "./deployment.js";
@@ -17,7 +18,7 @@ const defaultAlerts = (vcpus: number): Alerts => ({ cpu: 90 * vcpus, networkIn: 
 type Identity = Pick<InstanceRow, "region" | "type"> & { label?: string | undefined } & Partial<Omit<InstanceRow, "id" | "label">>;
 
 /** A row with everything that is not said left at its default, and a label of its own; off, and without anything to boot. */
-const insertInstance = (tx: Tx, cloud: Cloud, { label, ...given }: Identity): InstanceRow => {
+export const insertInstance = (tx: Tx, cloud: Cloud, { label, ...given }: Identity): InstanceRow => {
   const now = cloud.clock.now();
   const inserted = tx.insert("instance", {
     image: null,
@@ -34,6 +35,7 @@ const insertInstance = (tx: Tx, cloud: Cloud, { label, ...given }: Identity): In
     userData: null,
     watchdogEnabled: true,
     backupsEnabled: false,
+    backupsSinceMs: null,
     backupsSchedule: { day: null, window: null },
     alerts: defaultAlerts(typeEntry(cloud, given.type)?.vcpus ?? 1),
     hostUuid: randomBytes(20).toString("hex"),
@@ -45,7 +47,7 @@ const insertInstance = (tx: Tx, cloud: Cloud, { label, ...given }: Identity): In
   return label === undefined ? tx.update("instance", inserted.id, { label: defaultLabel(tx, inserted.id) }) : inserted;
 };
 
-const imageEntity = (tx: Tx, cloud: Cloud, image: string | null): Entity | null =>
+export const imageEntity = (tx: Tx, cloud: Cloud, image: string | null): Entity | null =>
   image === null ? null : { kind: "image", id: image, label: imageEntry(cloud, tx, image)?.label ?? image };
 
 export const createInstance = (
@@ -57,12 +59,13 @@ export const createInstance = (
 ): InstanceRow => {
   refuse(createProblems(tx, cloud, body));
   const deployment = deploymentOf(tx, cloud, body, rootPassHash);
-  const boots = deployment.image !== null && body.booted !== false;
+  const backup = body.backupId === undefined ? undefined : tx.get("backup", body.backupId);
+  const boots = (deployment.image !== null || backup !== undefined) && body.booted !== false;
   const inserted = insertInstance(tx, cloud, {
     label: body.label,
     region: body.region,
     type: body.type,
-    image: deployment.image,
+    image: backup?.image ?? deployment.image,
     power: boots ? "on" : "off",
     boots: boots ? 1 : 0,
     userData: body.metadata?.userData ?? null,
@@ -79,6 +82,8 @@ export const createInstance = (
     alerts: { ...inserted.alerts, ...definedOf(body.alerts) },
     backupsSchedule: { ...inserted.backupsSchedule, ...definedOf(body.backups?.schedule) },
   });
+  const restored = backup && layOutBackup(tx, cloud, row, backup, deployment);
+  if (restored) tx.update("instance", row.id, { diskId: restored.disk.id, profileId: restored.profileId });
   layOut(tx, cloud, row, deployment, {
     swapMb: body.swapSize ?? defaultSwapMb,
     bootMb: body.bootSize,

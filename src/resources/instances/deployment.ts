@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Problem } from "../../kernel/fault.js";
 import { field, text } from "../../kernel/field.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import { imageLabel, imageProblem } from "../images/image.js";
 import { type DeployedScript, deployProblems, deployScript } from "../scripts/deploy.js";
 
 /** What a file system is made from and given at its first boot. */
@@ -26,10 +27,10 @@ const PublicKey = z
 
 /** The members that create, rebuild and disk create share. */
 export const deploymentFields = {
-  rootPass: field.secret(RootPass, "Root's password; needed with an image."),
+  rootPass: field.secret(RootPass, "Root's password; needed with an image.", { source: "description" }),
   authorizedKeys: field.secret(z.array(PublicKey), "Public keys that may log in as root."),
   authorizedUsers: field.secret(z.array(z.string()), "Users of the account whose stored keys may log in as root."),
-  scriptId: field.secret(z.int(), "Script from `/v4/cloud/scripts`, run once at first boot."),
+  scriptId: field.secret(z.int(), "Script from `/v4/cloud/scripts`, run once at first boot.", { source: "description" }),
   scriptData: field.secret(z.record(z.string(), z.string()), "Answers to the script's user defined fields.", { verbatim: true }),
 };
 
@@ -44,21 +45,21 @@ export interface DeploymentWanted {
 
 type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
-/** The image of this id that the account may boot. */
-export const imageEntry = (
-  cloud: Pick<Cloud, "catalogue">,
-  _reader: Reader,
-  id: string,
-): { id: string; label: string; [member: string]: unknown } | undefined => cloud.catalogue.images.find((entry) => entry.id === id);
-
 /** The public keys that the account's users stored; undefined for a user without any. */
 const storedKeysOf = (_reader: Reader, _username: string): string[] | undefined => undefined;
+
+/** The image of this id: public, or the account's. */
+export const imageEntry = (cloud: Pick<Cloud, "catalogue">, reader: Reader, id: string): { label: string } | undefined => {
+  const label = imageLabel(reader, cloud, id);
+  return label === undefined ? undefined : { label };
+};
 
 /** What is wrong with what is to be deployed, at once (contract 9.2). */
 export const deploymentProblems = (reader: Reader, cloud: Pick<Cloud, "catalogue">, wanted: DeploymentWanted): Problem[] => {
   const problems: Problem[] = [];
   const image = wanted.image ?? null;
-  if (image !== null && !imageEntry(cloud, reader, image)) problems.push({ reason: "Unknown id; see /v4/images.", field: "image" });
+  const reason = image === null ? undefined : imageProblem(reader, cloud, image);
+  if (reason !== undefined) problems.push({ reason, field: "image" });
   // Description 2.4; newer editions of the public API also take keys instead.
   if (image !== null && wanted.rootPass === undefined) problems.push({ reason: "Needed when an image is given.", field: "rootPass" });
   for (const [index, username] of (wanted.authorizedUsers ?? []).entries()) {

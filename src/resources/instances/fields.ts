@@ -3,7 +3,7 @@ import { field, integer, text } from "../../kernel/field.js";
 import { Interfaces } from "../profiles/fields.js";
 import { deploymentFields } from "./deployment.js";
 
-const Label = text(3, 64).regex(
+export const Label = text(3, 64).regex(
   /^[a-zA-Z0-9](?:(?!--|__|\.\.)[a-zA-Z0-9._-])*[a-zA-Z0-9]$/,
   "May hold letters, digits, dashes, underscores and dots, none of these marks doubled, and begins and ends with a letter or digit.",
 );
@@ -25,19 +25,22 @@ const Alerts = z.object({
 const userData = z
   .base64("Must be base64.")
   .refine((value) => Buffer.from(value, "base64").length <= 65_535, "Must hold at most 65,535 bytes when decoded.");
-const Metadata = z.object({ userData: userData.nullish() });
+export const Metadata = z.object({ userData: userData.nullish() });
 const days = ["Scheduling", "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] as const;
 const windows = ["Scheduling", "W0", "W2", "W4", "W6", "W8", "W10", "W12", "W14", "W16", "W18", "W20", "W22"] as const;
 
 /** Description 2.4 and contract 9.1. */
 export const instanceFields = {
-  id: field.read(z.int().positive(), "Given at creation, never reused.", { filter: true }),
-  label: field.write(Label, "Name, unique in the account; `instance` and the id when left out.", { filter: true }),
-  region: field.create(z.string(), "Region id from `/v4/regions`.", { required: true, filter: true }),
-  type: field.create(z.string(), "Type id from `/v4/cloud/types`.", { required: true }),
-  image: field.create(z.string().nullable(), "Image slug from `/v4/images`; without one there is nothing to boot.", { filter: true }),
+  id: field.read(z.int().positive(), "Given at creation, never reused.", { source: "description", filter: true }),
+  label: field.write(Label, "Name, unique in the account; `instance` and the id when left out.", { source: "description", filter: true }),
+  region: field.create(z.string(), "Region id from `/v4/regions`.", { source: "description", required: true, filter: true }),
+  type: field.create(z.string(), "Type id from `/v4/cloud/types`.", { source: "description", required: true }),
+  image: field.create(z.string().nullable(), "Image slug from `/v4/images`; without one there is nothing to boot.", {
+    source: "description",
+    filter: true,
+  }),
   ...deploymentFields,
-  booted: field.secret(z.boolean(), "False creates it without booting. Default: true with an image."),
+  booted: field.secret(z.boolean(), "False creates it without booting. Default: true with an image.", { source: "description" }),
   swapSize: field.secret(integer(0, 10_000_000), "MB of the swap disk; only with an image. Default 512, 0 for none."),
   bootSize: field.secret(integer(1, 10_000_000), "MB of the image's disk; only with an image. Default: what swap leaves of the plan."),
   kernel: field.secret(z.string(), "Kernel of the first config; recorded."),
@@ -46,13 +49,22 @@ export const instanceFields = {
   metadata: field.secret(Metadata, "`user_data`: base64, at most 65,535 bytes; `/etc/backlot/user-data` in the guest."),
   firewallId: field.secret(z.int(), "There are none: refused, but for -1."),
   privateIp: field.secret(z.boolean(), "True adds a private IPv4 address at creation."),
-  backupsEnabled: field.secret(z.boolean(), "Recorded; backups themselves are not made yet."),
+  backupsEnabled: field.secret(z.boolean(), "Turns backups on. Default: as the account's settings say."),
+  backupId: field.secret(z.int(), "Backup to make it from, in place of an image; in the backup's region."),
   group: field.write(z.string().max(50), "Old grouping word.", { filter: true }),
   tags: field.write(Tags, "Words to group by.", { filter: true }),
   alerts: field.write(Alerts, "Thresholds; recorded, nothing is sent."),
   backups: field.write(
     z.object({ schedule: z.object({ day: z.enum(days).nullable().optional(), window: z.enum(windows).nullable().optional() }).optional() }),
-    "Backup window; recorded.",
+    "When a backup is made: `window` W14 is 14 to 16 h UTC, midnight when null; `day` is recorded.",
+    {
+      shown: z.object({
+        enabled: z.boolean(),
+        available: z.boolean(),
+        schedule: z.object({ day: z.string().nullable(), window: z.string().nullable() }),
+        lastSuccessful: z.string().nullable(),
+      }),
+    },
   ),
   watchdogEnabled: field.write(z.boolean(), "Restart it after it died by itself."),
   status: field.read(

@@ -2,6 +2,7 @@ import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
 import { addressesOf } from "../addresses/address.js";
+import { backupsSummary } from "../backups/backup.js";
 import { type Cloud, type CloudStore, observed, type Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import { type Job, statusWords } from "./job.js";
@@ -30,6 +31,8 @@ export interface InstanceRow extends Row {
   userData: string | null;
   watchdogEnabled: boolean;
   backupsEnabled: boolean;
+  /** When they were turned on, from where their days are counted; null: at creation, or never. */
+  backupsSinceMs: number | null;
   backupsSchedule: { day: string | null; window: string | null };
   alerts: Alerts;
   hostUuid: string;
@@ -100,7 +103,7 @@ export const instanceView = (cloud: Pick<Cloud, "store" | "catalogue">, row: Ins
       acceleratedDevices: 0,
     },
     alerts: row.alerts,
-    backups: { enabled: row.backupsEnabled, available: false, schedule: row.backupsSchedule, lastSuccessful: null },
+    backups: backupsSummary(reader, row),
     watchdogEnabled: row.watchdogEnabled,
     hostUuid: row.hostUuid,
     hasUserData: row.userData !== null,

@@ -1,9 +1,12 @@
 /** What a verb needs to know beside the row. */
 export type Work =
-  | { verb: "create" | "boot" | "reboot" | "shutdown" | "delete" | "watchdog" | "rescue" | "rebuild" }
+  | { verb: "create" | "boot" | "reboot" | "shutdown" | "delete" | "watchdog" | "rescue" | "restore" }
+  /** `dropped` names the file systems that are no more. */
+  | { verb: "rebuild"; dropped: string[] }
   | { verb: "disk_create" | "disk_delete" | "disk_duplicate"; diskId: number }
   | { verb: "disk_resize"; diskId: number; size: number }
   | { verb: "password_reset"; diskId: number }
+  /** `warm`: without a restart. `growDiskId` is the disk that takes what the new plan adds. */
   | { verb: "resize" | "mutate"; type: string; warm: boolean; growDiskId: number | null }
   | { verb: "migrate"; region: string }
   /** On the target; the source waits with `clone_source` under the same event. */
@@ -25,6 +28,7 @@ export const statusWords: Readonly<Partial<Record<Verb, string>>> = {
   watchdog: "booting",
   rescue: "rebooting",
   rebuild: "rebuilding",
+  restore: "restoring",
   resize: "resizing",
   mutate: "migrating",
   migrate: "migrating",

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { accountOf } from "../account/account.js";
 import type { Cloud, Tx } from "../cloud.js";
 import { type DiskRow, disksOf, imageDiskLabel, insertDisk, swapDiskLabel } from "../disks/disk.js";
 import { defaultHelpers, defaultRootDevice, type ProfileInterface, type ProfileRow, profilesOf } from "../profiles/profile.js";
@@ -54,7 +55,7 @@ export const layOut = (
     memoryLimit: 0,
     runLevel: "default",
     virtMode: "paravirt",
-    helpers: { ...defaultHelpers, network: wanted.network ?? defaultHelpers.network },
+    helpers: { ...defaultHelpers, network: wanted.network ?? accountOf(tx).settings.networkHelper },
     devices: { sda: { diskId: disk.id }, ...(swap ? { sdb: { diskId: swap.id } } : {}) },
     rootDevice: defaultRootDevice,
     interfaces: wanted.interfaces ?? [],

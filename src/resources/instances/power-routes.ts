@@ -1,12 +1,19 @@
 import { z } from "zod";
+import { invalid, type Problem } from "../../kernel/fault.js";
 import { customSchema } from "../../kernel/field.js";
 import { route } from "../../kernel/route.js";
-import type { Cloud } from "../cloud.js";
+import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import { type DiskRow, disksOf, isBootable } from "../disks/disk.js";
+import { resetPassword } from "../disks/password.js";
 import { bootChoice } from "../profiles/boot-choice.js";
-import { profileEntity } from "../profiles/profile.js";
-import { requireInstance } from "./instance.js";
-import { requireLegal } from "./rules.js";
+import { profileEntity, slots } from "../profiles/profile.js";
+import { passwordHash, RootPass } from "./deployment.js";
+import { type InstanceRow, requireInstance } from "./instance.js";
+import { refuse, requireIdle, requireLegal } from "./rules.js";
 import { overtakeJob, startJob } from "./start-job.js";
+
+/** Contract 9.4: `sdh` is the rescue system's own. */
+const rescueSlots = slots.filter((slot) => slot !== "sdh");
 
 /** boot, reboot and shutdown: the row says what is wanted and carries the job; the machines loop makes it true. */
 const verbRoute = (verb: "boot" | "reboot" | "shutdown", summary: string) =>
@@ -33,7 +40,63 @@ const verbRoute = (verb: "boot" | "reboot" | "shutdown", summary: string) =>
       }),
   });
 
+const Device = z.object({ diskId: z.int().nullish(), volumeId: z.int().nullish() });
+const RescueDevices = z.object(Object.fromEntries(rescueSlots.map((slot) => [slot, Device.nullish()])));
+type RescueDevices = Record<string, { diskId?: number | null | undefined; volumeId?: number | null | undefined } | null | undefined>;
+
+const deviceProblems = (reader: Pick<CloudStore | Tx, "get">, row: InstanceRow, devices: RescueDevices): Problem[] =>
+  Object.entries(devices).flatMap(([slot, device]) => {
+    const { diskId } = device ?? {};
+    if (diskId === null || diskId === undefined || reader.get("disk", diskId)?.instanceId === row.id) return [];
+    return [{ reason: "This instance has no disk with this id.", field: `devices.${slot}` }];
+  });
+
+/** The system of an instance: the first of the devices that holds one, else the one last booted, else the first there is. */
+const systemDisk = (reader: Pick<CloudStore | Tx, "get" | "list">, row: InstanceRow, devices: RescueDevices): DiskRow => {
+  const named = rescueSlots.flatMap((slot) => reader.get("disk", devices[slot]?.diskId ?? 0) ?? []);
+  const last = row.diskId === null ? undefined : reader.get("disk", row.diskId);
+  const disk = [...named, ...(last ? [last] : []), ...disksOf(reader, row.id)].find(isBootable);
+  if (!disk) throw invalid("The instance has no disk with a system that could be repaired.");
+  return disk;
+};
+
 export const powerRoutes = [
+  route<Cloud, { devices?: RescueDevices | null | undefined }>({
+    method: "POST",
+    path: "/v4/cloud/instances/:instanceId/rescue",
+    scope: "instances",
+    summary: "Boots an instance to be repaired: its disk with nothing but ssh, neither deploy script nor services. The next boot ends it.",
+    body: customSchema(z.object({ devices: RescueDevices.nullish() })),
+    answers: "empty",
+    rules: ({ cloud, params, body }) => deviceProblems(cloud.store, requireInstance(cloud.store, params.instanceId), body.devices ?? {}),
+    run: ({ cloud, params, body, caller }) =>
+      cloud.store.commit((tx) => {
+        const row = requireInstance(tx, params.instanceId);
+        requireIdle(row);
+        const devices = body.devices ?? {};
+        refuse(deviceProblems(tx, row, devices));
+        const disk = systemDisk(tx, row, devices);
+        // The public API has no event of its own for this (contract 15.3).
+        const action = row.power === "on" ? "instance_reboot" : "instance_boot";
+        const patch = { power: "on" as const, boots: row.boots + 1, diskId: disk.id, rescue: true };
+        startJob(tx, cloud, row, { verb: "rescue" }, { username: caller?.username, action, message: "To be repaired (rescue)." }, patch);
+      }),
+  }),
+  route<Cloud, { rootPass: string }>({
+    method: "POST",
+    path: "/v4/cloud/instances/:instanceId/password",
+    scope: "instances",
+    summary: "Sets root's password of an instance that is off; it holds from the next boot on.",
+    body: customSchema(z.object({ rootPass: RootPass })),
+    answers: "empty",
+    run: ({ cloud, params, body, caller }) => {
+      const rootPassHash = passwordHash(body.rootPass);
+      return cloud.store.commit((tx) => {
+        const row = requireInstance(tx, params.instanceId);
+        resetPassword(tx, cloud, row, systemDisk(tx, row, {}), rootPassHash, caller?.username);
+      });
+    },
+  }),
   verbRoute("boot", "Boots an instance that is offline, with the config of `config_id`, the only one, or the last one booted."),
   verbRoute("reboot", "Restarts a running instance; a config is chosen as at boot."),
   verbRoute("shutdown", "Stops a running instance."),

@@ -1,16 +1,21 @@
 import { definedOf } from "../../kernel/defined.js";
+import { invalid } from "../../kernel/fault.js";
 import { createSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Call, type Listing, route } from "../../kernel/route.js";
 import { addressesOf } from "../addresses/address.js";
 import type { Cloud, Tx } from "../cloud.js";
 import { moveEvent, recordEvent } from "../events/event.js";
+import { changeRoutes } from "./change-routes.js";
+import { cloneRoutes } from "./clone-routes.js";
 import { createInstance } from "./create.js";
 import { passwordHash } from "./deployment.js";
 import { instanceFields } from "./fields.js";
 import { type InstanceRow, instanceEntity, instanceView, isDeleting, requireInstance } from "./instance.js";
+import { meterRoutes } from "./meter-routes.js";
 import { powerRoutes } from "./power-routes.js";
-import { createProblems, type InstanceCreate, labelProblems, refuse } from "./rules.js";
+import { createProblems, type InstanceCreate, labelProblems, refuse, refuseCloning } from "./rules.js";
 import { startJob } from "./start-job.js";
+import { subRoutes } from "./sub-routes.js";
 
 const updateInstance = (tx: Tx, cloud: Cloud, row: InstanceRow, body: UpdateBody<typeof instanceFields>, username: string | undefined) => {
   refuse(labelProblems(tx, body.label, row.id));
@@ -85,9 +90,15 @@ export const instanceRoutes = [
       cloud.store.commit((tx) => {
         const row = requireInstance(tx, params.instanceId);
         if (isDeleting(row)) return;
+        if (row.job?.verb === "restore") throw invalid("A backup is being restored to this instance; wait until that is done.");
+        refuseCloning(row);
         if (row.job) moveEvent(tx, cloud, row.job.eventId, "failed", "The instance was deleted before this was done.");
         startJob(tx, cloud, row, { verb: "delete" }, { username: caller?.username }, { power: "off" });
       }),
   }),
   ...powerRoutes,
+  ...changeRoutes,
+  ...cloneRoutes,
+  ...meterRoutes,
+  ...subRoutes,
 ];

@@ -1,5 +1,6 @@
 import { Fault, invalid, type Problem } from "../../kernel/fault.js";
 import type { CreateBody } from "../../kernel/field.js";
+import { backupProblems } from "../backups/restore.js";
 import type { TypeEntry } from "../catalogue/catalogue.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { observed } from "../cloud.js";
@@ -25,13 +26,13 @@ export const defaultLabel = (tx: Pick<Tx, "list">, id: number): string => {
 export const labelProblems = (tx: Pick<Tx, "list">, label: string | undefined, except: number | null): Problem[] =>
   label !== undefined && labelTaken(tx, label, except) ? [{ reason: "Another instance has it; it must be unique.", field: "label" }] : [];
 
-const regionProblems = (cloud: Pick<Cloud, "catalogue">, region: string | undefined): Problem[] =>
+export const regionProblems = (cloud: Pick<Cloud, "catalogue">, region: string | undefined): Problem[] =>
   cloud.catalogue.regions.some((entry) => entry.id === region) ? [] : [{ reason: "Unknown id; see /v4/regions.", field: "region" }];
 
 export const typeEntry = (cloud: Pick<Cloud, "catalogue">, id: string | undefined): TypeEntry | undefined =>
   cloud.catalogue.types.find((entry) => entry.id === id);
 
-const planProblems = (cloud: Pick<Cloud, "catalogue">, type: string | undefined): Problem[] =>
+export const planProblems = (cloud: Pick<Cloud, "catalogue">, type: string | undefined): Problem[] =>
   typeEntry(cloud, type) ? [] : [{ reason: "No plan has this id; see /v4/cloud/types.", field: "type" }];
 
 /** Do the image's disk and swap fit on the plan? A plan that is itself refused has no size. */
@@ -69,7 +70,10 @@ export const createProblems = (tx: Pick<Tx, "get" | "list">, cloud: Pick<Cloud, 
     ...sizeProblems(cloud, body),
     ...kernelProblems(cloud, body.kernel),
     ...absentProblems(body),
-    ...(image === null && body.booted === true ? [{ reason: "An instance without an image cannot boot.", field: "booted" }] : []),
+    ...backupProblems(tx, body.backupId, body, typeEntry(cloud, body.type)?.disk),
+    ...(image === null && body.backupId === undefined && body.booted === true
+      ? [{ reason: "An instance without an image cannot boot.", field: "booted" }]
+      : []),
   ];
 };
 
@@ -106,6 +110,11 @@ export const requireLegal = (store: Pick<CloudStore, "observed">, row: InstanceR
 /** MB that the plan of an instance leaves free of its disks, `except` one. */
 export const freeMb = (reader: Pick<CloudStore | Tx, "list">, cloud: Pick<Cloud, "catalogue">, row: InstanceRow, except?: number): number =>
   (typeEntry(cloud, row.type)?.disk ?? 0) - allocatedMb(reader, row.id, except);
+
+/** Contract 9.4: what is being copied stays until it is copied. */
+export const refuseCloning = (row: InstanceRow): void => {
+  if (row.job?.verb === "clone" || row.job?.verb === "clone_source") throw invalid("The instance is being cloned; wait until that is done.");
+};
 
 /** The disk that the machine runs from: what is on it now must stay as it is. */
 export const isInUse = (row: InstanceRow, diskId: number): boolean => row.power === "on" && row.diskId === diskId;

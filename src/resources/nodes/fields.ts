@@ -6,8 +6,8 @@ const Label = text(3, 32).regex(/^[a-zA-Z0-9._-]+$/, "May hold letters, digits, 
 /** Description 2.3 and contract 8.4. */
 export const nodeFields = {
   id: field.read(z.int().positive(), "Given at creation, never reused."),
-  label: field.write(Label, "Name, unique among the nodes of the config.", { required: true }),
-  address: field.write(z.string(), "`<private_ipv4>:<port>` of the back-end instance.", { required: true }),
+  label: field.write(Label, "Name, unique among the nodes of the config.", { source: "description", required: true }),
+  address: field.write(z.string(), "`<private_ipv4>:<port>` of the back-end instance.", { source: "description", required: true }),
   weight: field.write(integer(1, 255), "Share of the requests; 50 when left out."),
   mode: field.write(z.enum(["accept", "reject", "drain", "backup"]), "accept, reject, drain or backup; accept when left out."),
   status: field.read(z.enum(["Unknown", "UP", "DOWN"]), "Health as last measured."),

@@ -3,6 +3,7 @@ import { type Cloud, type CloudStore, observed } from "../cloud.js";
 import { configEntity, configView } from "../configs/config.js";
 import type { EventRow } from "../events/event.js";
 import { instanceEntity } from "../instances/instance.js";
+import { volumeEntity } from "../volumes/volume.js";
 import type { Notice } from "./notices.js";
 
 /** Actions that bring a machine up; the newest of them says whether it came. */
@@ -58,6 +59,15 @@ const failedListeners = ({ store }: Pick<Cloud, "store">): Notice[] =>
     return [{ label: "A port does not listen", message, type: "notice", severity: "major", entity: configEntity(row), sinceMs: null }];
   });
 
+/** Volumes whose last job could not be done, or that are not where they should be. */
+const troubledVolumes = ({ store }: Pick<Cloud, "store">): Notice[] =>
+  store.list("volume").flatMap((row): Notice[] => {
+    const problem = observed(store, "volume", row.id)?.problem;
+    if (!problem) return [];
+    const message = `${row.label}: ${problem}`;
+    return [{ label: "A volume is not as wanted", message, type: "notice", severity: "major", entity: volumeEntity(row), sinceMs: null }];
+  });
+
 /** Contract 12: the public API says so too, since it answers for nothing that runs there. */
 const idleDomains = ({ store }: Pick<Cloud, "store">): Notice[] => {
   const { length } = store.list("domain");
@@ -79,6 +89,7 @@ const sources: ReadonlyArray<(cloud: Pick<Cloud, "store">) => Notice[]> = [
   failedStarts,
   substitutedImages,
   failedListeners,
+  troubledVolumes,
   idleDomains,
   unpaidBalance,
 ];

@@ -11,7 +11,7 @@ export const slots = ["sda", "sdb", "sdc", "sdd", "sde", "sdf", "sdg", "sdh"] as
 type Slot = (typeof slots)[number];
 
 export type Device = { diskId: number } | { volumeId: number };
-type Devices = Partial<Record<Slot, Device | null>>;
+export type Devices = Partial<Record<Slot, Device | null>>;
 
 export interface Helpers {
   updatedbDisabled: boolean;

@@ -1,6 +1,7 @@
 import { definedOf } from "../../kernel/defined.js";
 import { createSchema, filterableNames, updateSchema } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
+import { accountOf } from "../account/account.js";
 import type { Cloud, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { type InstanceRow, instanceEntity, requireInstance } from "../instances/instance.js";
@@ -64,7 +65,7 @@ export const profileRoutes = [
           rootDevice: defaultRootDevice,
           interfaces: [],
           ...plainOf(body),
-          helpers: { ...defaultHelpers, ...definedOf(body.helpers) },
+          helpers: { ...defaultHelpers, network: accountOf(tx).settings.networkHelper, ...definedOf(body.helpers) },
         });
         tell(tx, cloud, row, profile, "create", caller?.username);
         return profileView(profile);

@@ -12,14 +12,15 @@ const word = z
 /** Description 2.7 and contract 12.1. */
 export const recordFields = {
   id: field.read(z.int().positive(), "Given at creation, never reused."),
-  type: field.create(z.enum(recordTypes), "Decides what the other members mean.", { required: true, filter: true }),
+  type: field.create(z.enum(recordTypes), "Decides what the other members mean.", { source: "description", required: true, filter: true }),
   name: field.write(text(0, 253), "Host name without the domain; empty for the domain itself. Of an SRV it is made of service and protocol.", {
+    source: "description",
     filter: true,
   }),
   target: field.write(
     text(0, 65_535),
     "Address, host name or text, by type. `[remote_addr]` is the caller's address (A, AAAA). A host name without a dot has the domain appended.",
-    { filter: true },
+    { source: "description", filter: true },
   ),
   priority: field.write(integer(0, 255), "MX and SRV."),
   weight: field.write(integer(0, 65_535), "SRV."),

@@ -122,15 +122,15 @@ const ownerProblems = ({ type, name, service, protocol }: RecordContent, domain:
   }
   if (name === "") return type === "CNAME" || type === "PTR" ? problem("name", `A ${type} needs one: the domain itself cannot be one.`) : [];
   if (!isOwnerName(name)) return problem("name", "Has invalid characters: it may hold letters, digits, dashes, underscores and dots.");
-  if (absoluteName(name, domain).length > 253) return problem("name", "Too long: with the domain it may have 253 characters.");
+  if (absoluteName(name, domain).length > 253) return problem("name", "Too long: all in all it may have 253 characters.");
   return type === "NS" && name.startsWith("*") ? problem("name", "A wildcard cannot be delegated.") : [];
 };
 
 /** RFC 1034 section 3.6.2: beside a CNAME nothing else stands. */
 const conflictProblems = (content: RecordContent, others: readonly RecordRow[]): Problem[] => {
   const same = others.filter((other) => other.name.toLowerCase() === content.name.toLowerCase());
-  if (content.type === "CNAME" && same.length > 0) return problem("name", "Record conflict: a CNAME must be the only record of its name.");
-  if (same.some((other) => other.type === "CNAME")) return problem("name", "Record conflict: the name is a CNAME already, which must be unique.");
+  if (content.type === "CNAME" && same.length > 0) return problem("name", "Record conflict: a CNAME must be unique, and other records stand there.");
+  if (same.some((other) => other.type === "CNAME")) return problem("name", "Record conflict: a CNAME stands there, and it must be unique.");
   return [];
 };
 

@@ -1,6 +1,7 @@
 import type { Problem } from "../../kernel/fault.js";
 import { answerParts, fieldChoices, scriptFieldsOf } from "../../kernel/script-fields.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import { hasOwnEntrypoint } from "../images/image.js";
 import { anyScript, countDeployment, type Script } from "./script.js";
 
 /**
@@ -48,6 +49,14 @@ export const deployProblems = (
   const script = anyScript(reader, cloud, asked.scriptId);
   if (!script) return [{ reason: "No script has this id; see /v4/cloud/scripts.", field: "scriptId" }];
   if (image === null) return [{ reason: "A script needs an image to run on.", field: "scriptId" }];
+  if (hasOwnEntrypoint(reader, cloud, image)) {
+    return [
+      {
+        reason: `${image} runs its own entrypoint, and nothing in it would run a script. Choose another image, or build the script's work into it.`,
+        field: "scriptId",
+      },
+    ];
+  }
   if (!script.images.includes("any/all") && !script.images.includes(image)) {
     return [{ reason: `This script runs on ${script.images.join(", ")} only.`, field: "scriptId" }];
   }

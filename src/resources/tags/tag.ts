@@ -4,6 +4,7 @@ import { balancerView } from "../balancers/balancer.js";
 import type { Cloud, CloudStore, Kinds, Tx } from "../cloud.js";
 import { domainView } from "../domains/domain.js";
 import { instanceView } from "../instances/instance.js";
+import { volumeView } from "../volumes/volume.js";
 
 /** A tag that somebody made by itself; one that things carry needs no row. */
 export interface TagRow extends Row {
@@ -29,6 +30,7 @@ const taggedKinds = [
   tagged({ kind: "instance", member: "instances", view: (cloud, row) => instanceView(cloud, row) }),
   tagged({ kind: "balancer", member: "balancers", view: balancerView }),
   tagged({ kind: "domain", member: "domains", view: (cloud, row) => domainView(cloud, row) }),
+  tagged({ kind: "volume", member: "volumes", view: (cloud, row) => volumeView(cloud, row) }),
 ] as unknown as readonly Tagged<TaggedKind>[];
 
 export const memberNames: readonly string[] = taggedKinds.map((entry) => entry.member);

@@ -18,6 +18,8 @@ export interface SeenContainer {
   bootsAtCreation: number;
   hasScript: boolean;
   substituted: string | undefined;
+  /** It has our boot program; containers have the labels of their image. */
+  isGuest: boolean;
   /** Network name -> the address it is fixed to there. */
   addresses: ReadonlyMap<string, string>;
 }
@@ -65,6 +67,7 @@ export const seenContainer = (info: Docker.ContainerInfo): SeenContainer | undef
     bootsAtCreation: Number(info.Labels[labels.boots] ?? 0),
     hasScript: (info.Labels[labels.script] ?? "") !== "",
     substituted: info.Labels[labels.substituted] || undefined,
+    isGuest: info.Labels[labels.guest] !== undefined,
     // IPAMConfig is what was asked for and stays while the machine is stopped; IPAddress is only there while it runs.
     addresses: new Map(
       Object.entries(info.NetworkSettings?.Networks ?? {}).map(([name, network]) => [
@@ -83,6 +86,7 @@ export const machineOf = (seen: SeenContainer, guest: GuestState): Machine => ({
   containerId: seen.id,
   ...(seen.hasScript ? { script: { exitCode: guest.exitCode } } : {}),
   ...(seen.substituted === undefined ? {} : { substitutedImage: seen.substituted }),
+  ...(seen.isGuest ? {} : { ownEntrypoint: true }),
 });
 
 /** The first address of each kind is the engine's to fix; the others are added in the guest (extra-addresses.ts). */
@@ -117,7 +121,7 @@ export const limitsOf = (spec: Pick<MachineSpec, "memoryMib" | "vcpus">, engineC
 export const createRequest = (
   owner: Owner,
   spec: MachineSpec,
-  image: { tag: string; substituted?: string },
+  image: { tag: string; substituted?: string; isGuest: boolean },
   on: Attachment,
   host: { cpus: number; resolvers: readonly string[] },
 ): Docker.ContainerCreateOptions => {
@@ -127,8 +131,8 @@ export const createRequest = (
     Env: [`BACKLOT_FILE_SYSTEM=${spec.fingerprint}`],
     Hostname: hostName(spec.label, spec.instance),
     // For the hand-over at the first start (guest-files.ts); closed after it.
-    OpenStdin: true,
-    StdinOnce: true,
+    OpenStdin: image.isGuest,
+    StdinOnce: image.isGuest,
     StopTimeout: stopGraceSeconds,
     Labels: {
       ...ownerLabels(owner),

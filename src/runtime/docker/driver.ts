@@ -5,6 +5,7 @@ import { Fault } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
 import { bootLog } from "./boot-log.js";
 import { dockerCapabilities } from "./capabilities.js";
+import { engineCaptures } from "./captures.js";
 import { connectEngine, type EngineConnection } from "./connection.js";
 import {
   attachmentSteps,
@@ -18,6 +19,7 @@ import {
   seenContainer,
   stopGraceSeconds,
 } from "./container.js";
+import { counterReader } from "./counters.js";
 import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
@@ -29,6 +31,8 @@ import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
 import { turns } from "./turns.js";
+import { volumeHelper } from "./volume-helper.js";
+import { engineVolumes } from "./volumes.js";
 
 export interface DockerDriverOptions {
   /** The state file's own id. */
@@ -41,18 +45,24 @@ export interface DockerDriverOptions {
   publicPool: string;
   /** Slug to boot when the asked one cannot be had. */
   imageFallback?: string | undefined;
+  /** OCI references by slug, booted as they are, with their own entrypoint. None unless given. */
+  ownImages?: Readonly<Record<string, string>> | undefined;
   /** `fixtures/oci-images.json` unless given. */
   imageMap?: ImageMap | undefined;
   /** How to reach the engine; the usual places unless given. */
   docker?: EngineConnection | undefined;
   /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
   guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
+  /** False: volumes do without loop devices, as on an engine that grants none; they are folders then. */
+  loopDevices?: boolean | undefined;
   /** A line of the making of a guest image, for people. */
   onProgress?: ((line: string) => void) | undefined;
   /** Something went wrong that no call could be told of. */
   onProblem?: ((reason: string) => void) | undefined;
 }
 
+/** The guest whose tools are used beside a machine that may have none. */
+const toolsImage = "cloud/debian12";
 const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresses: "" };
 /** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
 const releaseMs = 10_000;
@@ -102,11 +112,15 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const images = guestImages(options.docker, {
     imageMap: options.imageMap ?? (await defaultImageMap()),
     imageFallback: options.imageFallback,
+    owner,
+    ownImages: options.ownImages ?? {},
     onProgress: options.onProgress ?? (() => {}),
   });
   const { NCPU: engineCpus } = (await asking("describe itself", () => docker.info())) as { NCPU: number };
   const inTurn = turns<number>();
+  const captures = engineCaptures(docker, options);
   const guests = settledGuests();
+  const counters = counterReader(parseCidr(publicPool) ?? { base: 0, prefix: 32, size: 0 });
   const closers = new Closers();
 
   const copies = fileSystems(docker, owner);
@@ -121,6 +135,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
   const handle = ({ id }: { id: string }) => docker.getContainer(id);
+  const helper = volumeHelper({
+    docker,
+    owner: options,
+    image: async () => (await images.ensure(toolsImage)).tag,
+    loopDevices: options.loopDevices ?? true,
+  });
 
   const removeContainer = async (container: SeenContainer): Promise<void> => {
     await asking("remove a container", () =>
@@ -174,7 +194,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     if (!on) throw new Error("a machine is always on a network");
     // The image first: when it cannot be had, no network may be left behind or still be in the making.
     const copy = await copies.tagOf(spec.fingerprint);
-    const image = copy === undefined ? await givenUp(images.ensure(slug), signal) : { tag: copy };
+    const image = copy === undefined ? await givenUp(images.ensure(slug), signal) : await images.existing(copy);
     const ensureNetworks = async () => {
       for (const one of wanted) await networks.ensure(one.key, one.subnet);
     };
@@ -204,6 +224,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       bootsAtCreation: spec.boots,
       hasScript: spec.script !== null,
       substituted: image.substituted,
+      isGuest: image.isGuest,
       addresses: new Map([[on.name, on.address ?? ""]]),
     };
     await attach(container, spec);
@@ -239,7 +260,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     if (step === "stop") return guestState(box);
     if (step === "none" || step === "unpause") return guest;
     guests.forget(container.id);
-    if (step === "first-start") await handOver(box, firstFiles(spec));
+    if (step === "first-start" && container.isGuest) await handOver(box, firstFiles(spec));
     else await putFiles(box, startFiles(spec));
     await start(container, spec);
     return { ...guest, boots: spec.boots, extraAddresses: "" };
@@ -250,9 +271,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const extras = extraAddresses(spec, publicPool);
     const note = extraAddressesNote(extras);
     if (note === guest.extraAddresses && (!moved || note === "")) return;
-    const { Config } = await handle(container).inspect();
+    // Somebody's own image need not have a shell or `ip` in it.
+    const tools = container.isGuest ? (await handle(container).inspect()).Config.Image : (await images.ensure(toolsImage)).tag;
     const engines = attachments(owner, spec, publicPool).flatMap(({ address }) => address ?? []);
-    await applyExtraAddresses(docker, options, Config.Image, container.id, guest.extraAddresses, extras, engines);
+    await applyExtraAddresses(docker, options, tools, container.id, guest.extraAddresses, extras, engines);
   };
 
   /** The instance's other machines: those to be kept are stopped and give up the name, the rest goes. */
@@ -308,7 +330,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
 
   return {
     name: "docker",
-    capabilities: () => dockerCapabilities,
+    capabilities: () => dockerCapabilities(helper.rights()),
+    volumes: engineVolumes({ docker, owner: options, helper, containers: () => seen() }),
+    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
 
     list: async (instance) => {
       const containers = oneEach(await seen(instance));
@@ -360,6 +384,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       // One that was never started is given it at its first start.
       for (const container of await seen(undefined, fileSystem))
         if (container.state !== "created") await asking("set a password", () => putFiles(handle(container), rootPassFiles(hash)));
+    },
+
+    counters: async (instance) => {
+      const [container] = oneEach(await seen(instance));
+      return container?.state === "running" ? asking("count what a machine uses", () => counters.read(handle(container))) : undefined;
     },
 
     kill: async (instance) => {

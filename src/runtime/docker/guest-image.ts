@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import type Docker from "dockerode";
 import { pack } from "tar-stream";
 import { Fault } from "../../kernel/fault.js";
+import { captureTag } from "./captures.js";
 import { connectEngine, type EngineConnection } from "./connection.js";
 import { asking, engineFault, saidBy, statusOf } from "./engine.js";
 import { guestRecipe, type ImageMap, type ImagePlan, imagePlan, recipeHash } from "./images.js";
@@ -22,14 +23,32 @@ const baseScript = fileURLToPath(new URL("docker/base-tarball.sh", packageFolder
 /** A registry that says nothing for this long is not reachable. */
 const registrySilenceMs = 20_000;
 
+interface BootImage {
+  /** What the engine calls it. */
+  tag: string;
+  /** The slug booted instead of the asked one. */
+  substituted?: string;
+  /** Made by us, with our boot program in it; else it runs its own entrypoint. */
+  isGuest: boolean;
+}
+
 export interface GuestImages {
-  /** The tag to boot `slug` from, made first if need be (a minute or more, once a machine). `substituted` is the slug booted instead. */
-  ensure(slug: string): Promise<{ tag: string; substituted?: string }>;
+  /**
+   * The image to boot `slug` from, made first if need be (a minute or more, once a machine). A slug is one of the fixture's, one that the
+   * settings name (`--image`), or the key of a copy.
+   */
+  ensure(slug: string): Promise<BootImage>;
+  /** A tag that is there, such as a copy of a disk. */
+  existing(tag: string): Promise<BootImage>;
   /** The engine said that a tag is gone: look again next time. */
   forget(tag: string): void;
 }
 
 export interface GuestImageOptions {
+  /** Whose copies are looked for. */
+  owner: string;
+  /** OCI references by slug, booted as they are. */
+  ownImages: Readonly<Record<string, string>>;
   imageMap: ImageMap;
   imageFallback: string | undefined;
   onProgress(line: string): void;
@@ -53,15 +72,16 @@ const follow = async (stream: NodeJS.ReadableStream, onLine: (line: ProgressLine
   }
 };
 
-const has = async (docker: Docker, tag: string): Promise<boolean> => {
+const inspected = async (docker: Docker, tag: string): Promise<Docker.ImageInspectInfo | undefined> => {
   try {
-    await docker.getImage(tag).inspect();
-    return true;
+    return await docker.getImage(tag).inspect();
   } catch (error) {
-    if (statusOf(error) === 404) return false;
+    if (statusOf(error) === 404) return undefined;
     throw engineFault(`look for the image ${tag}`, error);
   }
 };
+
+const has = async (docker: Docker, tag: string): Promise<boolean> => (await inspected(docker, tag)) !== undefined;
 
 const pull = async (docker: Docker, reference: string, onProgress: (line: string) => void): Promise<void> => {
   const silence = new AbortController();
@@ -186,17 +206,56 @@ export const guestImages = (connection: EngineConnection | undefined, options: G
     });
   };
 
+  /** What was made from a guest of ours is a guest, by whomever. */
+  const existing = async (tag: string): Promise<BootImage> => {
+    const found = await inspected(docker, tag);
+    return { tag, isGuest: found?.Config.Labels?.[labels.guest] !== undefined };
+  };
+
+  /** Of a copy there is no second: nothing else is booted in its place. */
+  const copyOf = async (key: string): Promise<BootImage> => {
+    const tag = captureTag(options.owner, key);
+    if (await has(docker, tag)) return existing(tag);
+    throw new Fault("unavailable", [
+      { reason: `The image ${key} is not on the engine any more, so nothing can be made from it. Choose another image.` },
+    ]);
+  };
+
+  const ownImage = async (slug: string, reference: string): Promise<BootImage> => {
+    if (!(await has(docker, reference))) {
+      options.onProgress(`image ${slug}: fetching ${reference}`);
+      await pull(docker, reference, options.onProgress).catch((error) => {
+        const remedy = `Load it into the engine (docker pull, docker load or docker import), or correct --image ${slug}=REFERENCE.`;
+        throw new Fault(
+          "unavailable",
+          [{ reason: `The image ${slug} cannot be had: the registry did not give ${reference} (${saidBy(error)}). ${remedy}` }],
+          {
+            cause: error,
+          },
+        );
+      });
+    }
+    return existing(reference);
+  };
+
+  const publicImage = async (slug: string): Promise<BootImage> => {
+    const reference = Object.hasOwn(options.ownImages, slug) ? options.ownImages[slug] : undefined;
+    return reference === undefined ? { tag: await make(slug), isGuest: true } : ownImage(slug, reference);
+  };
+
   return {
     ensure: async (slug) => {
+      if (slug.startsWith("private/")) return copyOf(slug);
       try {
-        return { tag: await make(slug) };
+        return await publicImage(slug);
       } catch (error) {
         if (options.imageFallback === undefined || options.imageFallback === slug) throw error;
         // An engine that is gone gives no other image either, and must not look like a missing one.
         await asking("answer", () => docker.ping());
-        return { tag: await make(options.imageFallback), substituted: options.imageFallback };
+        return { ...(await publicImage(options.imageFallback)), substituted: options.imageFallback };
       }
     },
+    existing,
     forget: (tag) => {
       known.delete(tag);
     },

@@ -15,8 +15,14 @@ export const labels = {
   substituted: "io.backlot.substituted-image",
   /** Region id, or `public`; on networks only. */
   network: "io.backlot.network",
+  /** Volume id; on engine volumes only. */
+  volume: "io.backlot.volume",
+  /** On containers that live for a moment and are no machine; says what for. */
+  helper: "io.backlot.helper",
   /** On guest images: the fixture's name. An image is shared by every owner on the engine. */
   guest: "io.backlot.guest",
+  /** On copies of a machine's file system: their key. */
+  image: "io.backlot.image",
 } as const;
 
 export interface Owner {
@@ -27,7 +33,7 @@ export interface Owner {
 export const ownerLabels = ({ owner, stateFolder }: Owner): Record<string, string> => ({ [labels.owner]: owner, [labels.state]: stateFolder });
 
 /** Letters, digits and dashes, at most 63: fit for a host name and for the engine's names. */
-const nameSafe = (text: string): string =>
+export const nameSafe = (text: string): string =>
   text
     .replace(/[^A-Za-z0-9-]+/g, "-")
     .slice(0, 63)
@@ -40,6 +46,8 @@ export const containerName = (owner: string, instance: number): string => `backl
 /** A machine that is put aside while its instance runs from another disk. */
 export const parkedName = (owner: string, instance: number, fingerprint: string): string =>
   `${containerName(owner, instance)}-${nameSafe(fingerprint).slice(0, 12)}`;
+
+export const volumeName = (owner: string, volume: number): string => `backlot-${nameSafe(owner).slice(0, 8)}-volume-${volume}`;
 
 /** The label of the instance where it can be a host name, else a name made from the id. */
 export const hostName = (label: string, instance: number): string => nameSafe(label) || `instance-${instance}`;

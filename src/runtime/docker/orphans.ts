@@ -9,19 +9,22 @@ export interface OwnedThings {
   stateFolder: string;
   containers: Array<{ id: string; name: string; running: boolean }>;
   networks: Array<{ id: string; name: string }>;
-  /** Copies of disks, by their tag. */
+  /** Copies of disks, and images made from them, by their tag. Guest images belong to no one Backlot. */
   images: string[];
+  /** Engine volumes, by name. */
+  volumes: string[];
 }
 
 /** What every Backlot has on this engine, by owner; whether an owner still lives is the caller's to tell. */
 export const ownedThings = async (connection?: EngineConnection): Promise<OwnedThings[]> => {
   const docker = connectEngine(connection);
   const label = [labels.owner];
-  const [containers, networks, images] = await asking("list what Backlot made", () =>
+  const [containers, networks, images, { Volumes }] = await asking("list what Backlot made", () =>
     Promise.all([
       docker.listContainers({ all: true, filters: { label } }),
       docker.listNetworks({ filters: { label } }),
       docker.listImages({ filters: { label } }),
+      docker.listVolumes({ filters: { label } }),
     ]),
   );
   const owners = new Map<string, OwnedThings>();
@@ -29,7 +32,7 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
     const owner = on[labels.owner] ?? "";
     const stateFolder = on[labels.state] ?? "";
     const key = `${owner}\0${stateFolder}`;
-    const things = owners.get(key) ?? { owner, stateFolder, containers: [], networks: [], images: [] };
+    const things = owners.get(key) ?? { owner, stateFolder, containers: [], networks: [], images: [], volumes: [] };
     owners.set(key, things);
     return things;
   };
@@ -37,10 +40,11 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
     of(row.Labels).containers.push({ id: row.Id, name: (row.Names[0] ?? "").replace(/^\//, ""), running: row.State === "running" });
   for (const row of networks) of(row.Labels ?? {}).networks.push({ id: row.Id, name: row.Name });
   for (const row of images) of(row.Labels ?? {}).images.push(...(row.RepoTags ?? []));
+  for (const row of Volumes ?? []) of(row.Labels ?? {}).volumes.push(row.Name);
   return [...owners.values()];
 };
 
-/** Removes containers with their volumes, then copies of their disks and networks. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
+/** Removes containers, then the volumes that were mounted in them, copies of their disks, and networks. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
 export const removeOwned = async (things: OwnedThings, connection?: EngineConnection): Promise<void> => {
   const docker = connectEngine(connection);
   await asking(`remove what the Backlot ${things.owner} left`, async () => {
@@ -49,6 +53,7 @@ export const removeOwned = async (things: OwnedThings, connection?: EngineConnec
       await tolerating([404], () => docker.getContainer(id).wait({ condition: "removed" }));
     }
     for (const tag of things.images) await tolerating([404], () => docker.getImage(tag).remove());
+    for (const name of things.volumes) await tolerating([404], () => docker.getVolume(name).remove());
     for (const { id } of things.networks) await tolerating([404], () => docker.getNetwork(id).remove());
   });
 };

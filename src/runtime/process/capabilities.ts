@@ -33,6 +33,11 @@ export const processCapabilities = (allowHostScripts: boolean): RuntimeCapabilit
       real: false,
       note: "A folder that holds the machine's home and services; the host's own files are seen, and no size is enforced.",
     },
+    {
+      subject: "volumes",
+      real: true,
+      note: "A folder, linked at $BACKLOT_MACHINE/mnt/LABEL while attached; its data outlives the machine. Size: not enforced.",
+    },
     { subject: "root password and SSH", real: false, note: "There is no login: root_pass and authorized_keys are taken and not used." },
     { subject: "memory and CPU limits", real: false, note: "Types do not limit what the processes use." },
     { subject: "process isolation", real: false, note: "Machines see and can signal each other's processes and the host's." },
@@ -45,6 +50,12 @@ export const processCapabilities = (allowHostScripts: boolean): RuntimeCapabilit
       subject: "an address that comes to or leaves a running machine",
       real: true,
       note: "Its processes are started anew with the addresses it has now (BACKLOT_BIND_ADDRESSES), once its deploy script has ended.",
+    },
+    { subject: "processor and disk statistics", real: true, note: "From /proc, of all processes of the machine." },
+    {
+      subject: "network statistics and transfer",
+      real: false,
+      note: "Nobody counts loopback traffic by process: transfer stays 0 and the network's graphs are empty.",
     },
     { subject: "traffic filtering", real: false, note: "Every process of this host can connect to every address." },
     {

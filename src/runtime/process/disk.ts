@@ -75,11 +75,18 @@ const readScript = async (folder: string): Promise<Disk["script"]> => {
 export const disksIn = async (stateFolder: string): Promise<number[]> =>
   ((await readdir(join(stateFolder, "machines")).catch(absent)) ?? []).filter((name) => /^[1-9]\d*$/.test(name)).map(Number);
 
-/** Makes a disk from nothing; whatever was there is removed first. `refusal`: why its script is not run, for its log. */
-export const createDisk = async (folder: string, owner: string, spec: MachineSpec, refusal: string | undefined): Promise<void> => {
+/** Makes a disk, empty or filled by `fill`; whatever was there is removed first. `refusal`: why its script is not run, for its log. */
+export const createDisk = async (
+  folder: string,
+  owner: string,
+  spec: MachineSpec,
+  refusal: string | undefined,
+  fill?: (folder: string) => Promise<void>,
+): Promise<void> => {
   await removeDisk(folder);
   await mkdir(join(folder, "services"), { recursive: true, mode: 0o700 });
   await mkdir(join(folder, "root"), { mode: 0o700 });
+  await fill?.(folder);
   await deploy(folder, spec, refusal);
   await writeRecord(folder, { owner, fingerprint: spec.fingerprint, boots: 0, script: spec.script !== null });
 };

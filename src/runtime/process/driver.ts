@@ -4,6 +4,8 @@ import { Closers } from "../../kernel/closers.js";
 import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
 import { processCapabilities } from "./capabilities.js";
+import { diskCaptures, fillDisk, isCaptureKey } from "./captures.js";
+import { countersOf } from "./counters.js";
 import { deaths } from "./deaths.js";
 import { adoptCopy, closeScript, createDisk, diskFolder, disksIn, readDisk, readLog, removeDisk, rotateLog, writeStart } from "./disk.js";
 import { haltMachine, processesOf } from "./halt.js";
@@ -13,6 +15,7 @@ import { clearPlace, copyToShelf, findFileSystem, removeFromShelf, shelved, take
 import { startSupervisor } from "./start.js";
 import { machineEnvironment } from "./supervisor.js";
 import { isLeader, isStillThere, type MarkedProcess, markedProcesses } from "./table.js";
+import { folderVolumes } from "./volumes.js";
 
 export interface ProcessDriverOptions {
   /** The state's own id; processes of other owners are never touched. */
@@ -25,6 +28,8 @@ export interface ProcessDriverOptions {
   publicPool: string;
   /** Also run deploy scripts that Backlot does not ship, on this host and as this user. */
   allowHostScripts: boolean;
+  /** Slugs that the settings gave to container images, which nothing here can boot. */
+  ownImages?: Readonly<Record<string, string>> | undefined;
   /** How long the processes of a machine that is shut down have after SIGTERM; 5,000 by default. */
   graceMs?: number;
   /** Told of what went wrong outside a call. */
@@ -108,6 +113,13 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     }
   };
 
+  /** Elsewhere a slug is only a name here; this one says which container is to run, and another would be a lie. */
+  const refuseOwnImage = ({ image }: MachineSpec): void => {
+    if (image === null || !Object.hasOwn(options.ownImages ?? {}, image)) return;
+    const reason = `${image} is the container image ${options.ownImages?.[image]}, and the process runtime boots none. Start a Docker engine and use --runtime docker.`;
+    throw new Fault("unavailable", [{ reason }]);
+  };
+
   /** Two machines that exchange addresses both stop first, so neither waits in vain; a server binds its addresses only once. */
   const released = async (instance: number, bindAddresses: readonly string[], signal: AbortSignal | undefined): Promise<void> => {
     const isHeld = (): boolean =>
@@ -151,7 +163,10 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     const folder = folderOf(spec.instance);
     await clearPlace(stateFolder, folder, disk, spec.kept ?? []);
     const isTaken = await takeFromShelf(stateFolder, spec.fingerprint, folder, (shelf) => adoptCopy(shelf, owner, spec, refusal(spec)));
-    if (!isTaken) await createDisk(folder, owner, spec, refusal(spec));
+    if (isTaken) return;
+    const { image } = spec;
+    const fill = image !== null && isCaptureKey(image) ? (empty: string) => fillDisk(stateFolder, image, empty) : undefined;
+    await createDisk(folder, owner, spec, refusal(spec), fill);
   };
 
   const copy = async (from: string, to: string): Promise<boolean> => {
@@ -179,6 +194,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     const bindAddresses = bindAddressesOf(spec);
     const steps = stepsTo(spec, remains, bindAddresses);
     if (!steps.halt && !steps.create && !steps.start) return notice(spec.instance, remains);
+    if (steps.start) refuseOwnImage(spec);
     if (steps.start) refuseTakenAddresses(spec, bindAddresses);
     if (steps.halt) await stop(spec.instance);
     signal?.throwIfAborted();
@@ -214,9 +230,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   closers.add(() => Promise.allSettled(queues.values()).then(() => undefined));
   closers.add(() => deathWatch.close());
 
+  const captures = diskCaptures(stateFolder);
   return {
     name: "process",
+    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
     capabilities: () => processCapabilities(allowHostScripts),
+    volumes: folderVolumes(stateFolder, async (instance) => leaderOf(await look(instance)) !== undefined),
     list,
     ensure: (spec, signal) => inTurn(spec.instance, () => ensure(spec, signal)),
     remove: removeMachine,
@@ -226,6 +245,11 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     // There is no login here (capabilities.ts).
     setRootPassword: async () => {},
     kill: (instance) => inTurn(instance, () => haltMachine(ofInstance(instance), { graceMs: 0 })),
+    counters: async (instance) => {
+      const processes = processesOf(ofInstance(instance));
+      const leader = leaderOf({ disk: undefined, processes });
+      return leader && countersOf(leader, processes);
+    },
     log: (instance) => readLog(folderOf(instance)),
     dial: (address, port) => {
       const host = loopback(address);

@@ -29,12 +29,25 @@ note_exit() {
   echo "$1" >script.exit.new && mv -f script.exit.new script.exit
 }
 
+# A volume is linked in when the machine runs, a moment after its start: what uses it would write beside it.
+await_volumes() {
+  tries=0
+  for label in $BACKLOT_VOLUMES; do
+    until [ -e "mnt/$label" ] || [ $tries -ge 100 ]; do
+      sleep 0.1
+      tries=$((tries + 1))
+    done
+  done
+  [ $tries -lt 100 ] || say "not every volume is there after 10 s ($BACKLOT_VOLUMES); going on"
+}
+
 boot() {
   say "boot $BACKLOT_BOOTS of instance $BACKLOT_INSTANCE"
   if [ "$BACKLOT_MINIMAL" = 1 ]; then
     say "started to be repaired: no deploy script, no services"
     return
   fi
+  await_volumes
   if [ -e script ] && ! [ -e script.exit ]; then
     if [ -e script.started ]; then
       say "the deploy script was cut off by a crash; it is not run again"
@@ -91,6 +104,7 @@ export const machineEnvironment = (
   BACKLOT_SERVICES: `${place.folder}/services`,
   BACKLOT_LABEL: printable(spec.label),
   BACKLOT_REGION: spec.region,
+  BACKLOT_VOLUMES: (spec.volumes ?? []).join(" "),
   BACKLOT_PRIVATE_ADDRESS: spec.privateAddresses[0] ?? "",
   BACKLOT_PUBLIC_ADDRESS: spec.publicAddresses[0] ?? "",
   BACKLOT_MINIMAL: spec.minimal ? "1" : "",

@@ -1,0 +1,144 @@
+import { readFile } from "node:fs/promises";
+import type Docker from "dockerode";
+import { Fault } from "../../kernel/fault.js";
+import { framesText } from "./boot-log.js";
+import { asking, saidBy, tolerating } from "./engine.js";
+import { labels, type Owner, ownerLabels } from "./labels.js";
+
+/** What docker/volumes/backlot-volume.py is asked for. Paths are the helper's: engine volumes are at `/volumes/NAME`. */
+export type VolumeTask =
+  | { do: "ensure"; disk: string; copyOf: string | null; bytes: number; into: string | null; path: string; containers: readonly string[] }
+  | { do: "release"; disk: string; containers: readonly string[] }
+  | { do: "probe" };
+
+/** Names of processes that still have files of it open after it left their machine, and of those that keep it from growing. */
+export type VolumeAnswer = { left: string[]; waits: string[] } | { gone: true };
+
+/**
+ * What an engine lets the helper do. `in-use`: everything; `unused`: all but growing a file system that is in use; `none`: no loop devices,
+ * so no sizes; `refused`: nothing. With the engine's reason for what it does not.
+ */
+export type VolumeRights = { growth: "in-use" | "unused" | "none"; reason: string } | { refused: string };
+
+export interface VolumeHelper {
+  /** Runs a task with these engine volumes in reach. @throws Fault `unavailable` with the reason */
+  run(task: VolumeTask, volumes: readonly string[]): Promise<VolumeAnswer>;
+  /** What the engine granted; undefined before the first task. */
+  rights(): VolumeRights | undefined;
+  /** Removes helpers that a crash left. */
+  sweep(): Promise<void>;
+}
+
+interface HelperOptions {
+  docker: Docker;
+  owner: Owner;
+  /** Tag of an image that we built ourselves: what a guest's root may have changed must never run with these rights. */
+  image(): Promise<string>;
+  /** False asks for no loop devices, as if the engine had none. */
+  loopDevices: boolean;
+}
+
+const program = new URL("../../../docker/volumes/backlot-volume.py", import.meta.url);
+
+/** What losetup, mkfs, mount and the way into a guest's namespace need. Not `--privileged`: no device but loop, no other capability. */
+const capabilities = ["DAC_OVERRIDE", "MKNOD", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE"];
+/** Block devices 7:* are loop devices, 10:237 is /dev/loop-control (Linux, admin-guide/devices.txt). */
+const deviceRules = ["b 7:* rwm", "c 10:237 rwm"];
+
+/** What the helper is given besides, and whether volumes have a size so. Tried in this order, the first that works is kept. */
+const attempts = [
+  { growth: "in-use", sized: true, extra: ["SYS_RESOURCE"] },
+  { growth: "unused", sized: true, extra: [] },
+  { growth: "none", sized: false, extra: [] },
+] as const;
+type Attempt = (typeof attempts)[number];
+
+const remedy = "Use an engine that grants a container SYS_ADMIN and the host's process namespace, or the process runtime.";
+
+/** Makes and mounts volumes by containers that live for a moment. */
+export const volumeHelper = ({ docker, owner, image, loopDevices }: HelperOptions): VolumeHelper => {
+  let granted: VolumeRights | undefined;
+  let probing: Promise<VolumeRights> | undefined;
+  let text: Promise<string> | undefined;
+  const inFlight = new Set<string>();
+
+  const request = (tag: string, source: string, task: VolumeTask, volumes: readonly string[], { sized, extra }: Attempt) => ({
+    Image: tag,
+    // -I: nothing of the environment or the folder it stands in changes what this program imports.
+    Entrypoint: ["/usr/bin/python3", "-I", "-c"],
+    Cmd: [source, JSON.stringify({ ...task, sized })],
+    Labels: { ...ownerLabels(owner), [labels.helper]: "volume" },
+    HostConfig: {
+      Binds: volumes.map((name) => `${name}:/volumes/${name}`),
+      NetworkMode: "none",
+      PidMode: "host",
+      UsernsMode: "host",
+      CgroupnsMode: "host" as const,
+      CapDrop: ["ALL"],
+      CapAdd: [...capabilities, ...extra],
+      DeviceCgroupRules: loopDevices ? deviceRules : [],
+      SecurityOpt: ["seccomp=unconfined", "apparmor=unconfined"],
+    },
+  });
+
+  const runOnce = async (task: VolumeTask, volumes: readonly string[], attempt: Attempt): Promise<VolumeAnswer> => {
+    text ??= readFile(program, "utf8");
+    const helper = await docker.createContainer(request(await image(), await text, task, volumes, attempt));
+    inFlight.add(helper.id);
+    try {
+      await helper.start();
+      await helper.wait();
+      const said = framesText((await helper.logs({ stdout: true, stderr: true })) as Buffer);
+      const line = said.toString().trim().split("\n").pop() ?? "";
+      const answer = (line.startsWith("{") ? JSON.parse(line) : { error: line || "it ended without a word" }) as VolumeAnswer | { error: string };
+      if ("error" in answer) throw new Fault("unavailable", [{ reason: `The helper that mounts volumes failed: ${answer.error}.` }]);
+      return answer;
+    } finally {
+      await tolerating([404, 409], () => helper.remove({ force: true }));
+      inFlight.delete(helper.id);
+    }
+  };
+
+  const probe = async (): Promise<VolumeRights> => {
+    await asking("make the image of the volumes' helper", image);
+    let reason = "";
+    for (const attempt of attempts) {
+      try {
+        await runOnce({ do: "probe" }, [], attempt);
+        return { growth: attempt.growth, reason };
+      } catch (error) {
+        // An engine that is gone is no answer.
+        await asking("answer", () => docker.ping());
+        reason = saidBy(error);
+      }
+    }
+    return { refused: reason };
+  };
+
+  /** Tried once and kept: what an engine grants does not change while it runs. */
+  const rights = async (): Promise<VolumeRights> => {
+    probing ??= probe().finally(() => {
+      probing = undefined;
+    });
+    granted ??= await probing;
+    return granted;
+  };
+
+  return {
+    run: async (task, volumes) => {
+      const has = granted ?? (await rights());
+      if ("refused" in has) {
+        throw new Fault("unavailable", [
+          { reason: `This Docker engine refuses the helper that makes and mounts volumes: ${has.refused}. ${remedy}` },
+        ]);
+      }
+      return runOnce(task, volumes, attempts.find(({ growth }) => growth === has.growth) ?? attempts[0]);
+    },
+    rights: () => granted,
+    sweep: async () => {
+      const filters = { label: [`${labels.owner}=${owner.owner}`, labels.helper], status: ["created", "exited", "dead"] };
+      for (const { Id } of await asking("list containers", () => docker.listContainers({ all: true, filters })))
+        if (!inFlight.has(Id)) await tolerating([404, 409], () => docker.getContainer(Id).remove({ force: true }));
+    },
+  };
+};

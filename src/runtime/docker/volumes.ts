@@ -1,0 +1,151 @@
+import type Docker from "dockerode";
+import { Fault } from "../../kernel/fault.js";
+import type { RuntimeVolumes, VolumeSpec, VolumeState } from "../driver.js";
+import type { SeenContainer } from "./container.js";
+import { asking, engineFault, statusOf, tolerating } from "./engine.js";
+import { labels, type Owner, ownerLabels, volumeName } from "./labels.js";
+import { turns } from "./turns.js";
+import type { VolumeAnswer, VolumeHelper, VolumeTask } from "./volume-helper.js";
+
+interface VolumesOptions {
+  docker: Docker;
+  owner: Owner;
+  helper: VolumeHelper;
+  /** This Backlot's machines, as the engine lists them. */
+  containers(): Promise<SeenContainer[]>;
+}
+
+/** A start of a guest: its mounts last as long as this does. */
+interface Run {
+  container: string;
+  startedAt: string;
+}
+
+/** A guest that ends while its helper works is looked at again this often. */
+const mostTries = 5;
+
+const noteOf = ({ left, waits }: { left: string[]; waits: string[] }): string | null => {
+  const notes = [
+    ...(left.length === 0 ? [] : [`Still used in the machine it left, by ${left.join(", ")}: what they have open stays open for them.`]),
+    ...(waits.length === 0
+      ? []
+      : [
+          `Used by ${waits.join(", ")}, and this engine does not let a file system in use grow (it grants no SYS_RESOURCE): it grows when nothing uses it, at the latest at the machine's next boot.`,
+        ]),
+  ];
+  return notes.length === 0 ? null : notes.join(" ");
+};
+
+/**
+ * Volumes on a Docker engine: each is an engine volume of ours that holds one sparse file with an ext4 in it. The file is mounted in a
+ * running guest by a helper (docker/volumes/backlot-volume.py).
+ */
+export const engineVolumes = ({ docker, owner, helper, containers }: VolumesOptions): RuntimeVolumes => {
+  const inTurn = turns<number>();
+  /** What was made true, by volume, so that looking again costs no helper. A mount ends with the run of its guest, and only so. */
+  const settled = new Map<number, { mark: string; state: VolumeState }>();
+  let isSwept = false;
+
+  const nameOf = (volume: number): string => volumeName(owner.owner, volume);
+  const diskOf = (volume: number): string => `/volumes/${nameOf(volume)}/${nameOf(volume)}.ext4`;
+
+  const runOf = async (instance: number, seen: readonly SeenContainer[]): Promise<Run | undefined> => {
+    let run: Run | undefined;
+    for (const { id } of seen.filter((candidate) => candidate.instance === instance)) {
+      await tolerating([404], async () => {
+        const { State } = await docker.getContainer(id).inspect();
+        if (State.Running) run = { container: id, startedAt: State.StartedAt };
+      });
+    }
+    return run;
+  };
+
+  const make = async (volume: number): Promise<void> => {
+    const name = nameOf(volume);
+    // One that is there already is left as it is, labels and all.
+    await docker.createVolume({ Name: name, Labels: { ...ownerLabels(owner), [labels.volume]: String(volume) } });
+    if ((await docker.getVolume(name).inspect()).Labels?.[labels.owner] === owner.owner) return;
+    throw new Fault("unavailable", [{ reason: `The engine volume ${name} is there and is not this Backlot's. Rename or remove it.` }]);
+  };
+
+  /** Asked with an engine volume that is not there, the engine would make one without our label. */
+  const requireSource = async (volume: number): Promise<void> => {
+    try {
+      await docker.getVolume(nameOf(volume)).inspect();
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+      throw new Fault("unavailable", [{ reason: `Volume ${volume}, which is to be copied, is not there any more.` }]);
+    }
+  };
+
+  const ensure = async (spec: VolumeSpec): Promise<VolumeState> => {
+    const path = `/mnt/${spec.label}`;
+    for (let tries = 1; ; tries += 1) {
+      const seen = await containers();
+      const run = spec.instance === null ? undefined : await runOf(spec.instance, seen);
+      const mark = JSON.stringify([spec.bytes, spec.instance, ...(run ? [path, run] : [])]);
+      const known = settled.get(spec.volume);
+      if (known?.mark === mark) return known.state;
+      settled.delete(spec.volume);
+      await make(spec.volume);
+      if (spec.copyOf !== null) await requireSource(spec.copyOf);
+      const task: VolumeTask = {
+        do: "ensure",
+        disk: diskOf(spec.volume),
+        copyOf: spec.copyOf === null ? null : diskOf(spec.copyOf),
+        bytes: spec.bytes,
+        into: run?.container ?? null,
+        path,
+        containers: seen.map(({ id }) => id),
+      };
+      const answer: VolumeAnswer = await helper.run(task, [spec.volume, ...(spec.copyOf === null ? [] : [spec.copyOf])].map(nameOf));
+      if ("gone" in answer) {
+        if (tries < mostTries) continue;
+        throw new Fault("unavailable", [{ reason: `Instance ${spec.instance} does not stay up for as long as a mount takes.` }]);
+      }
+      const state: VolumeState = { path: run ? path : null, note: noteOf(answer) };
+      // What waits to grow is asked for again.
+      if (answer.waits.length === 0) settled.set(spec.volume, { mark, state: { ...state, note: null } });
+      return state;
+    }
+  };
+
+  const remove = async (volume: number): Promise<void> => {
+    settled.delete(volume);
+    const name = nameOf(volume);
+    let isOurs = false;
+    await tolerating([404], async () => {
+      isOurs = (await docker.getVolume(name).inspect()).Labels?.[labels.owner] === owner.owner;
+    });
+    if (!isOurs) return;
+    const seen = await containers();
+    await helper.run({ do: "release", disk: diskOf(volume), containers: seen.map(({ id }) => id) }, [name]);
+    await tolerating([404], () => docker.getVolume(name).remove());
+  };
+
+  return {
+    list: async () => {
+      if (!isSwept) await helper.sweep();
+      isSwept = true;
+      const filters = { label: [`${labels.owner}=${owner.owner}`, labels.volume] };
+      const { Volumes } = await asking("list its volumes", () => docker.listVolumes({ filters }));
+      return (Volumes ?? []).map((row) => Number(row.Labels?.[labels.volume])).filter((id) => Number.isSafeInteger(id) && id > 0);
+    },
+    ensure: (spec) =>
+      inTurn(spec.volume, async () => {
+        try {
+          return await ensure(spec);
+        } catch (error) {
+          throw engineFault(`bring volume ${spec.volume} to its wanted state`, error);
+        }
+      }),
+    remove: (volume) =>
+      inTurn(volume, async () => {
+        try {
+          await remove(volume);
+        } catch (error) {
+          throw engineFault(`remove volume ${volume}`, error);
+        }
+      }),
+  };
+};
