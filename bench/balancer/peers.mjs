@@ -4,9 +4,9 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 
-export const SIZES = { small: 64, "64 KiB": 65_536, "10 MiB": 10_485_760 };
+const SIZES = { small: 64, "64 KiB": 65_536, "10 MiB": 10_485_760 };
 
-export const freePort = () =>
+const freePort = () =>
   new Promise((resolve) => {
     const server = createServer().listen(0, "127.0.0.1", () => {
       const { port } = server.address();
@@ -50,7 +50,10 @@ export const makePair = (folder) => {
   return { key, cert, both };
 };
 
-const nginxLines = (folder, servers) => `${process.getuid?.() === 0 ? "user root;" : ""} worker_processes 1; daemon off; pid ${folder}/nginx.pid; error_log ${folder}/nginx.log;
+const nginxLines = (
+  folder,
+  servers,
+) => `${process.getuid?.() === 0 ? "user root;" : ""} worker_processes 1; daemon off; pid ${folder}/nginx.pid; error_log ${folder}/nginx.log;
 events { worker_connections 8192; }
 http { access_log off; keepalive_requests 100000000; sendfile on;
   client_body_temp_path ${folder}/t1; proxy_temp_path ${folder}/t2; fastcgi_temp_path ${folder}/t3; uwsgi_temp_path ${folder}/t4; scgi_temp_path ${folder}/t5;

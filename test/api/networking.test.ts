@@ -192,9 +192,9 @@ describe("our own endpoints", () => {
     expect(body.runtime).toBe("process");
     for (const row of body.rows) expect(row).toEqual({ subject: expect.any(String), real: expect.any(Boolean), note: expect.any(String) });
     for (const [subject, real] of [
-      [/udp/, false],
-      [/throttle/, false],
-      [/proxy_protocol/, false],
+      [/udp/, true],
+      [/throttle/, true],
+      [/IPv6/, false],
       [/health/, true],
     ] as const) {
       expect(

@@ -83,6 +83,19 @@ describe.each([true, false])("fast lane %s", (fastLane) => {
     await until(() => backend.open.size === 0);
   });
 
+  test("a client that reads nothing is cut off when its time is up, and its node is free again", async () => {
+    const backend = await rawBackend((socket) => void socket.write(ok("x".repeat(50_000_000))));
+    const port = await applyOpen(startPlane({ fastLane, limits: { readMs: 300 } }), spec([node(1, backend.port)]));
+    const client = await rawClient(port);
+    client.socket.pause();
+    client.say(request("GET /"));
+    await until(() => backend.open.size === 1);
+    await until(() => backend.open.size === 0);
+    client.socket.resume();
+    await until(client.gone);
+    expect(client.heard.text.length).toBeLessThan(50_000_000);
+  });
+
   test("an idle connection ends when its time is up", async () => {
     const backend = await helloBackend("hi");
     const port = await applyOpen(startPlane({ fastLane, limits: { keepAliveMs: 300 } }), spec([node(1, backend.port)]));
