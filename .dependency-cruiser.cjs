@@ -30,6 +30,7 @@ module.exports = {
     only("demo", ["kernel", "config"], "The demo opens the library's door and then talks HTTP, like any user.", [door]),
     only("cli", ["kernel", "config", "demo"], "The command line opens the library's door, or talks to a running cloud over HTTP.", [door]),
     home("express", "express", "^src/http/"),
+    home("oauth", "@node-oauth", "^src/http/oauth/"),
     home("dockerode", "dockerode|tar-stream", "^src/runtime/docker/"),
     home("dns-packet", "dns-packet", "^src/dns/"),
     home("dnsz", "dnsz", "^src/resources/domains/"),

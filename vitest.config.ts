@@ -27,7 +27,17 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
-      { test: { ...shared, name: "e2e", sequence: { groupOrder: 2 }, include: ["test/e2e/**/*.test.ts"], fileParallelism: false } },
+      {
+        test: {
+          ...shared,
+          name: "browser",
+          globalSetup: "test/support/chromium-notice.ts",
+          sequence: { groupOrder: 2 },
+          include: ["test/browser/**/*.test.ts"],
+          fileParallelism: false,
+        },
+      },
+      { test: { ...shared, name: "e2e", sequence: { groupOrder: 3 }, include: ["test/e2e/**/*.test.ts"], fileParallelism: false } },
     ],
   },
 });

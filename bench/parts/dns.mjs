@@ -2,7 +2,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { encode } from "dns-packet";
-import { startCloud } from "./cloud.mjs";
+import { closing, startCloud } from "./cloud.mjs";
 import { median } from "./figures.mjs";
 import { temporaryFolder } from "./folder.mjs";
 
@@ -10,7 +10,15 @@ const names = 100;
 const inFlight = 64;
 const roundMs = 700;
 const rounds = 3;
-const dnsmasqPort = 15_353;
+
+const freePort = () =>
+  new Promise((resolve) => {
+    const socket = createSocket("udp4");
+    socket.bind(0, "127.0.0.1", () => {
+      const { port } = socket.address();
+      socket.close(() => resolve(port));
+    });
+  });
 
 const question = (at) => encode({ type: "query", id: at, flags: 0x0100, questions: [{ type: "A", name: `h${at % names}.bench.test`, class: "IN" }] });
 
@@ -18,6 +26,7 @@ const question = (at) => encode({ type: "query", id: at, flags: 0x0100, question
 const load = async (port, { window = inFlight, ms = roundMs } = {}) => {
   const questions = Array.from({ length: window }, (_, at) => question(at));
   const socket = createSocket("udp4");
+  socket.on("error", () => {}); // nobody listens yet: it is asked again
   await new Promise((resolve) => socket.connect(port, "127.0.0.1", resolve));
   let answered = 0;
   let wrong = 0;
@@ -55,7 +64,8 @@ const echo = () =>
   new Promise((resolve) => {
     const source = `const s=require("dgram").createSocket("udp4");s.on("message",(m,r)=>s.send(m,r.port,r.address));s.bind(0,"127.0.0.1",()=>console.log(s.address().port));`;
     const child = spawn(process.execPath, ["-e", source], { stdio: ["ignore", "pipe", "inherit"] });
-    child.stdout.once("data", (data) => resolve({ port: Number(data), close: () => child.kill() }));
+    const close = closing(async () => void child.kill());
+    child.stdout.once("data", (data) => resolve({ port: Number(data), close }));
   });
 
 const hasDnsmasq = () => {
@@ -68,21 +78,20 @@ const hasDnsmasq = () => {
 };
 
 const dnsmasq = async () => {
+  const port = await freePort();
   const records = Array.from({ length: names }, (_, at) => `--host-record=h${at}.bench.test,192.0.2.${at}`);
-  const words = [`--port=${dnsmasqPort}`, "--keep-in-foreground", "--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts"];
+  const words = [`--port=${port}`, "--keep-in-foreground", "--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts"];
   const child = spawn("dnsmasq", [...words, "--conf-file=/dev/null", "--pid-file=", "--user=", ...records], {
     stdio: ["ignore", "ignore", "inherit"],
   });
   const died = new Promise((resolve) => child.once("exit", resolve));
-  const { wrong } = await load(dnsmasqPort, { window: 1, ms: 300 });
+  const close = closing(() => {
+    child.kill();
+    return died;
+  });
+  const { wrong } = await load(port, { window: 1, ms: 300 });
   if (child.exitCode !== null || wrong > 0) throw new Error("dnsmasq does not answer as it should");
-  return {
-    port: dnsmasqPort,
-    close: () => {
-      child.kill();
-      return died;
-    },
-  };
+  return { port, close };
 };
 
 /** Prints its own table: more is better here, unlike in the others. */

@@ -2,6 +2,7 @@ import { contains, parseCidr, type Range } from "../kernel/addresses.js";
 import { Closers, type Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
 import { bareName, type Zone } from "../kernel/names.js";
+import { answerCache } from "./answer-cache.js";
 import { type Door, type OnPacket, openDoor } from "./door.js";
 import { openForwarder, type Upstream } from "./forwarder.js";
 import { type Asker, reactionTo, refusalOf } from "./respond.js";
@@ -86,6 +87,7 @@ const openZones = (): Zones & Pick<NameServer, "put"> & { count(): number } => {
  */
 export const openNameServer = async (options: NameServerOptions): Promise<NameServer> => {
   const zones = openZones();
+  const cache = answerCache();
   const pools = options.guestPools.flatMap((cidr): Range | Range[] => parseCidr(cidr) ?? []);
   const guestDoors = new Map<string, Door>();
   // This machine's resolver may be us, and we must not ask ourselves.
@@ -99,9 +101,13 @@ export const openNameServer = async (options: NameServerOptions): Promise<NameSe
     (packet, { address, transport }, send) => {
       tally.queries += 1;
       const asker: Asker = { address, transport, recursion: recursionFor(address) };
+      const known = transport === "udp" ? cache.find(packet, asker.recursion) : undefined;
+      if (known) return send(known);
       const reaction = reactionTo(zones, packet, asker);
       if (!reaction) return;
       if ("messages" in reaction) {
+        const [only] = reaction.messages;
+        if (transport === "udp" && only) cache.keep(packet, asker.recursion, only);
         for (const message of reaction.messages) send(message);
         return;
       }
@@ -143,7 +149,10 @@ export const openNameServer = async (options: NameServerOptions): Promise<NameSe
   return {
     address: door.address,
     port: door.port,
-    put: zones.put,
+    put: (apex, make) => {
+      cache.clear();
+      zones.put(apex, make);
+    },
     serveGuests: (gateways) => {
       const mine = turn.then(() => serveGuests(gateways));
       turn = mine.catch(() => {});

@@ -6,9 +6,11 @@ import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import { snake } from "../kernel/snake.js";
 import type { Cloud } from "../resources/cloud.js";
 import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
-import { bodyLimitBytes, parseBody } from "./body.js";
+import { bodyLimitBytes, bytesOf, parseBody } from "./body.js";
 import { dialectOf, doorOf } from "./dialects/dialect.js";
 import { selected } from "./filter.js";
+import { madeBy, requireGranted, requireReferences, restrictedUser, visible } from "./grants.js";
+import { oauthRouter } from "./oauth/routes.js";
 import { requestFault } from "./origin.js";
 import { envelope, type Page, pageOf } from "./paging.js";
 import { type Allowance, openRateLimits, type RateLimits } from "./rate-limit.js";
@@ -49,6 +51,8 @@ const sayAllowance = (res: Response, clock: Cloud["clock"], { limit, remaining, 
 const commonHeaders = (_req: Request, res: Response, next: NextFunction): void => {
   res.setHeader("X-Request-Id", randomUUID());
   res.setHeader("X-Spec-Version", specVersion);
+  res.setHeader("X-OAuth-Scopes", "unknown");
+  res.setHeader("X-Accepted-OAuth-Scopes", "*");
   res.setHeader("Cache-Control", "max-age=0, no-cache, no-store");
   res.setHeader("Vary", "Authorization, X-Filter");
   res.setHeader("X-Content-Type-Options", "nosniff");
@@ -83,7 +87,6 @@ const queryProblems = (names: readonly string[], allowed: readonly string[]): Pr
 
 const authorize = (cloud: Cloud, route: Route<never>, req: Request, res: Response): Caller | undefined => {
   res.setHeader("X-Accepted-OAuth-Scopes", acceptedScope(route.scope, route.method));
-  res.setHeader("X-OAuth-Scopes", "unknown");
   const caller = callerOf(cloud, req.headers.authorization);
   if (caller) res.setHeader("X-OAuth-Scopes", caller.scopes);
   if (route.scope === null) return caller;
@@ -117,6 +120,7 @@ const checkedBody = <C>(
 ): { body: unknown; problems: readonly Problem[] } => {
   const schema: BodySchema<unknown> = route.body ?? anyBody;
   const raw = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
+  if (route.takes !== undefined) return { body: bytesOf(raw, req.headers["content-type"], route.takes), problems: [] };
   const { body, problems, flagged } = schema.parse(camelKeys(heard(parseBody(raw, req.headers["content-type"])), schema.verbatim));
   if (problems.length + known === 0 || !route.rules) return { body, problems };
   const isTold = (field = ""): boolean => [...flagged].some((at) => field === at || field.startsWith(`${at}.`) || field.startsWith(`${at}[`));
@@ -142,21 +146,37 @@ const answerList = (listing: Listing, problems: Problem[], page: Page, req: Requ
   answer(res, 200, snakeKeys(envelope(listing, rows, page)));
 };
 
+const answerPng = (res: Response, bytes: Buffer): void => {
+  res.statusCode = 200;
+  res.setHeader("Content-Type", "image/png");
+  res.setHeader("Content-Length", bytes.length);
+  res.end(bytes);
+};
+
 /** Answers one request: parameters, header and body are checked together, so that all problems come at once. */
-const serve = async <C>(route: Route<C>, context: C, caller: Caller | undefined, req: Request, res: Response): Promise<void> => {
+const serve = async <C>(cloud: Cloud, route: Route<C>, context: C, caller: Caller | undefined, req: Request, res: Response): Promise<void> => {
+  const restricted = restrictedUser(cloud, caller);
+  const parameters = pathParameters(route, req);
+  if (restricted) requireGranted(cloud, restricted, route as Route<never>, parameters);
   const { query, problems, names } = queryOf(req);
   const { page, problems: pageProblems } = pageOf(query, dialectOf(res).pageSize);
   problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
   const remoteAddress = (req.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
-  const call = { cloud: context, ...pathParameters(route, req), query, body: undefined, caller, remoteAddress };
-  const checked = collecting(problems, () =>
-    checkedBody(route, call, problems.length, req, (body) => dialectOf(res).heard(body, (route.body?.verbatim ?? []).map(snake))),
-  );
+  const own = restricted && (context as unknown) === cloud ? (madeBy(cloud, restricted.id) as C) : context;
+  const call = { cloud: own, ...parameters, query, body: undefined, caller, remoteAddress };
+  const { verbatim = [] } = route.body ?? {};
+  const untouched = verbatim === "all" ? [] : verbatim.map(snake);
+  const checked = collecting(problems, () => checkedBody(route, call, problems.length, req, (body) => dialectOf(res).heard(body, untouched)));
   problems.push(...(checked?.problems ?? []));
+  if (restricted) requireReferences(cloud, restricted, checked?.body);
   // A list is only read, so its filter is judged even when something else is wrong.
   if (problems.length > 0 && route.answers !== "list") throw new Fault("invalid", problems);
   const result = await route.run({ ...call, body: checked?.body });
-  if (route.answers === "list") answerList(result as Listing, problems, page, req, res);
+  if (route.answers === "list") {
+    const listing = result as Listing;
+    answerList(restricted ? visible(cloud, restricted, route as Route<never>, listing) : listing, problems, page, req, res);
+  } else if (route.answers === "png") answerPng(res, result as Buffer);
+  else if (route.nothing !== undefined && result === undefined) res.writeHead(204).end();
   else answer(res, 200, route.answers === "empty" ? {} : route.verbatimAnswer ? result : snakeKeys(result));
 };
 
@@ -226,7 +246,7 @@ export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyAr
           next();
         },
         readRaw,
-        (req, res) => serve(route, context, res.locals.caller as Caller | undefined, req, res),
+        (req, res) => serve(cloud, route, context, res.locals.caller as Caller | undefined, req, res),
       );
     }
   }
@@ -238,6 +258,7 @@ export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyAr
       answer(res, 200, {});
     });
   }
+  app.use("/oauth", oauthRouter(cloud));
   app.use(() => {
     throw notFound();
   });

@@ -52,3 +52,11 @@ export const parseBody = (raw: Buffer, contentType: string | undefined): Record<
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalid("Invalid JSON: the body must be an object.");
   return value as Record<string, unknown>;
 };
+
+/** A body that is bytes of one media type. */
+export const bytesOf = (raw: Buffer, contentType: string | undefined, takes: string): Buffer => {
+  if ((contentType ?? "").split(";")[0]?.trim().toLowerCase() !== takes) {
+    throw new Fault("unsupported-type", [{ reason: `Send the bytes with Content-Type: ${takes}.` }]);
+  }
+  return raw;
+};

@@ -43,7 +43,7 @@ const listParameters = [
 ];
 
 const answered = (answers: Route<never>["answers"], shown: Json): Json =>
-  ({ list: listOf(shown), array: { type: "array", items: shown }, one: shown, empty: { type: "object" } })[answers];
+  ({ list: listOf(shown), array: { type: "array", items: shown }, one: shown, empty: { type: "object" }, png: {} })[answers];
 
 const operation = (route: Route<never>): Json => {
   const names = [...route.path.matchAll(/[:*](\w+)/g)].map((match) => match[1] ?? "");
@@ -61,12 +61,14 @@ const operation = (route: Route<never>): Json => {
       ? { parameters: [...parameters, ...(route.answers === "list" ? listParameters : [])] }
       : {}),
     ...(route.scope === null ? { security: [{}, { bearer: [] }] } : { description: `Scope: \`${acceptedScope(route.scope, route.method)}\`.` }),
+    ...(route.takes ? { requestBody: { required: true, content: { [route.takes]: {} } } } : {}),
     ...(route.body ? { requestBody: { content: { "application/json": { schema: wireSchema(route.body.schema, "input") } } } } : {}),
     responses: {
       "200": {
         description: route.answers === "empty" ? "Done; an empty object." : "Success.",
-        content: { "application/json": { schema: answered(route.answers, shown) } },
+        content: route.answers === "png" ? { "image/png": {} } : { "application/json": { schema: answered(route.answers, shown) } },
       },
+      ...(route.nothing === undefined ? {} : { "204": { description: route.nothing } }),
       default: errorResponse,
     },
   };

@@ -14,7 +14,8 @@ export const snakeKeys = (value: unknown): unknown => {
 };
 
 /** Respells every key of a request, except inside the members named in `verbatim`. Keys that cannot be ours are left out, as unknown ones are. */
-export const camelKeys = (value: unknown, verbatim: readonly string[] = []): unknown => {
+export const camelKeys = (value: unknown, verbatim: readonly string[] | "all" = []): unknown => {
+  if (verbatim === "all") return value;
   if (Array.isArray(value)) return value.map((entry) => camelKeys(entry));
   if (!isObject(value)) return value;
   return Object.fromEntries(
@@ -26,8 +27,8 @@ export const camelKeys = (value: unknown, verbatim: readonly string[] = []): unk
 };
 
 /** A problem's field as the caller spells it; header names stay, and so does what stands inside a `verbatim` member. */
-export const wireField = (field: string, verbatim: readonly string[] = []): string => {
-  if (!/^[a-z]/.test(field)) return field;
+export const wireField = (field: string, verbatim: readonly string[] | "all" = []): string => {
+  if (verbatim === "all" || !/^[a-z]/.test(field)) return field;
   const [head = "", ...rest] = field.split(".");
   return verbatim.includes(head) ? [snake(head), ...rest].join(".") : snake(field);
 };

@@ -17,6 +17,6 @@ export const statusOf: Record<FaultKind, number> = {
 };
 
 /** `{"errors":[{"reason","field"?}]}` (contract section 6). What stands inside the members named `verbatim` is the caller's own spelling. */
-export const errorBody = (problems: readonly Problem[], verbatim: readonly string[] = []) => ({
+export const errorBody = (problems: readonly Problem[], verbatim: readonly string[] | "all" = []) => ({
   errors: problems.map(({ reason, field }) => (field === undefined ? { reason } : { reason, field: wireField(field, verbatim) })),
 });

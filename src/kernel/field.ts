@@ -82,8 +82,8 @@ export interface BodySchema<B> {
   schema: z.ZodType;
   /** `flagged` names what must not be judged any further: whole members, and single places inside lists of records. */
   parse(value: unknown): { body: Partial<B>; problems: Problem[]; flagged: Set<string> };
-  /** Names whose content is not respelled. */
-  verbatim: readonly string[];
+  /** Names whose content is not respelled; `all`: the whole body is the caller's own. */
+  verbatim: readonly string[] | "all";
 }
 
 const isCreate = (entry: Field): boolean => entry.setter !== "read";

@@ -5,15 +5,13 @@ export type Method = "GET" | "POST" | "PUT" | "DELETE";
 
 /** Who calls: the token and the user behind it. */
 export interface Caller {
+  /** Row of a personal access token; 0 for any other kind of token. */
   tokenId: number;
+  userId: number;
   username: string;
   /** Space separated scope words, `*` for everything (contract 4.2). */
   scopes: string;
 }
-
-/** Whether the caller's token lets it read what `word` stands for; for a route that shows more to those who may. */
-export const mayRead = (caller: Caller | undefined, word: string): boolean =>
-  (caller?.scopes ?? "").split(/[ ,]+/).some((held) => held === "*" || held === `${word}:read_only` || held === `${word}:read_write`);
 
 /** What a route's function is given: everything already checked. */
 export interface Call<C, B> {
@@ -50,12 +48,19 @@ export interface Route<C, B = any> {
   textParams?: readonly string[];
   /** Query parameters it takes. None under `/v4`, where only `page` and `page_size` exist (description section 1). */
   query?: readonly string[];
-  /** Scope word; GET wants `word:read_only`, the rest `word:read_write`, unless the level stands behind the word. `null`: no token needed. */
-  scope: string | null;
+  /**
+   * Scope word; GET wants `word:read_only`, the rest `word:read_write`, unless the level stands behind the word. A list: all of them are
+   * needed. `any`: whatever the token holds. `*`: a full-rights token. `null`: no token needed.
+   */
+  scope: string | readonly string[] | null;
   summary: string;
   body?: BodySchema<B>;
-  /** `array`: a bare list without the envelope. */
-  answers: "list" | "one" | "empty" | "array";
+  /** The body is bytes of this media type, not JSON; `run` gets them as a Buffer. */
+  takes?: "image/png";
+  /** `array`: a bare list without the envelope. `png`: `run` gives the bytes of an image. */
+  answers: "list" | "one" | "empty" | "array" | "png";
+  /** When `run` gives undefined the answer is 204 without a body; says when that is. */
+  nothing?: string;
   /** True when the answer is already in wire spelling, as catalogue entries are. */
   verbatimAnswer?: boolean;
   /** Name of the view's schema in the OpenAPI document. */

@@ -84,6 +84,8 @@ export const openBackups = ({ cloud, driver, onFailure }: BackupsOptions): Dispo
         const now = tx.get("instance", id);
         if (!now?.backupsEnabled || now.job || backupsOf(tx, id).some((backup) => backup.type === "auto" && isUnderWay(backup))) return;
         const disks = disksToBackUp(tx, now);
+        // One that failed is shown until the next is tried.
+        for (const old of backupsOf(tx, id)) if (old.type === "auto" && old.status === "failed") tx.remove("backup", old.id);
         if (disks.length > 0) insertBackup(tx, cloud, now, { type: "auto", label: null, eventId: null, disks });
       });
     }

@@ -8,6 +8,7 @@ import { typeEntry } from "../resources/instances/rules.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
 import { fillCopies } from "./disk-jobs.js";
 import { machineSpec } from "./machine-spec.js";
+import { unmountVolumes } from "./volumes.js";
 
 type Of<V extends Job["verb"]> = Extract<Job, { verb: V }>;
 
@@ -66,7 +67,8 @@ export const changeRegion = async (ground: Ground, row: InstanceRow, job: Of<"mi
 };
 
 /** Old disks go; what is new is made when it is booted. */
-export const dropDisks = async ({ driver }: Ground, job: Of<"rebuild">): Promise<void> => {
+export const dropDisks = async ({ cloud, driver }: Ground, row: InstanceRow, job: Of<"rebuild">): Promise<void> => {
+  await unmountVolumes(cloud, driver, row.id);
   for (const name of job.dropped) await driver.discard(name);
 };
 

@@ -127,7 +127,7 @@ const runWork = async (ground: JobGround, row: InstanceRow, job: Job, signal: Ab
     case "rebuild":
       // Told first, so that balancers stop sending to it before it is gone.
       ground.see(row, undefined);
-      await dropDisks(ground, job);
+      await dropDisks(ground, row, job);
       return endDeployment(ground, row, job);
     case "resize":
     case "mutate":

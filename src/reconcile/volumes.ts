@@ -18,7 +18,18 @@ interface VolumesOptions {
 
 const gibibyte = 2 ** 30;
 /** Verbs of an instance that end what it has mounted. */
-const endings: ReadonlySet<string> = new Set(["boot", "reboot", "shutdown", "watchdog", "rebuild", "rescue", "resize", "restore"]);
+const endings: ReadonlySet<string> = new Set([
+  "boot",
+  "reboot",
+  "shutdown",
+  "watchdog",
+  "rebuild",
+  "rescue",
+  "resize",
+  "restore",
+  "mutate",
+  "migrate",
+]);
 const startsAnew = (instance: InstanceRow | undefined): boolean => endings.has(instance?.job?.verb ?? "");
 /** Mounts that somebody ended behind our back are seen at the latest after this, in real ms. */
 const resyncMs = 15_000;

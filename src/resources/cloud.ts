@@ -18,8 +18,12 @@ import type { EventRow } from "./events/event.js";
 import type { ImageRow } from "./images/image.js";
 import type { InstanceRow, ObservedInstance } from "./instances/instance.js";
 import type { MeterRow, ObservedStats } from "./instances/meter.js";
+import type { LoginRow } from "./logins/login.js";
 import type { NodeRow, ObservedNode } from "./nodes/node.js";
 import type { Notices } from "./notifications/notices.js";
+import type { ClientRow } from "./oauth/client.js";
+import type { CodeRow, GrantRow } from "./oauth/grant.js";
+import type { SshKeyRow } from "./profile/ssh-key.js";
 import type { ProfileRow } from "./profiles/profile.js";
 import type { RecordRow } from "./records/record.js";
 
@@ -27,6 +31,7 @@ import { type DeploymentRow, firstOwnScriptId, type ScriptRow } from "./scripts/
 import type { TagRow } from "./tags/tag.js";
 import type { TokenRow } from "./tokens/token.js";
 import type { TransferMonthRow } from "./transfer/transfer.js";
+import type { UserRow } from "./users/user.js";
 import type { ObservedVolume, VolumeRow } from "./volumes/volume.js";
 
 /** Everything on disk, by kind. */
@@ -58,6 +63,12 @@ export interface Kinds {
   image: ImageRow;
   backup: BackupRow;
   deployment: DeploymentRow;
+  user: UserRow;
+  sshKey: SshKeyRow;
+  login: LoginRow;
+  oauthClient: ClientRow;
+  oauthCode: CodeRow;
+  oauthGrant: GrantRow;
   volume: VolumeRow;
 }
 
@@ -96,6 +107,12 @@ export const kinds: readonly (keyof Kinds)[] = [
   "image",
   "backup",
   "deployment",
+  "user",
+  "sshKey",
+  "login",
+  "oauthClient",
+  "oauthCode",
+  "oauthGrant",
   "volume",
 ];
 

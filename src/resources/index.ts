@@ -27,9 +27,17 @@ import { imageFields } from "./images/fields.js";
 import { imageRoutes } from "./images/routes.js";
 import { instanceFields } from "./instances/fields.js";
 import { instanceRoutes } from "./instances/routes.js";
+import { loginFields } from "./logins/fields.js";
+import { loginRoutes } from "./logins/routes.js";
 import { nodeFields } from "./nodes/fields.js";
 import { nodeRoutes } from "./nodes/routes.js";
 import { notificationFields, notificationRoutes } from "./notifications/routes.js";
+import { appRoutes } from "./oauth/app-routes.js";
+import { clientRoutes } from "./oauth/client-routes.js";
+import { appFields, clientFields } from "./oauth/fields.js";
+import { sshKeyFields, userProfileFields } from "./profile/fields.js";
+import { userProfileRoutes } from "./profile/routes.js";
+import { sshKeyRoutes } from "./profile/ssh-key-routes.js";
 import { profileFields } from "./profiles/fields.js";
 import { profileRoutes } from "./profiles/routes.js";
 import { recordFields } from "./records/fields.js";
@@ -37,6 +45,10 @@ import { recordRoutes } from "./records/routes.js";
 import { scriptFields } from "./scripts/fields.js";
 import { scriptRoutes } from "./scripts/routes.js";
 import { tagFields, taggedThingFields, tagRoutes } from "./tags/routes.js";
+import { tokenFields } from "./tokens/fields.js";
+import { tokenRoutes } from "./tokens/routes.js";
+import { userFields } from "./users/fields.js";
+import { userRoutes } from "./users/routes.js";
 import { volumeFields } from "./volumes/fields.js";
 import { volumeRoutes } from "./volumes/routes.js";
 
@@ -62,6 +74,13 @@ const builtRoutes: readonly Route<Cloud>[] = [
   ...billingRoutes,
   ...notificationRoutes,
   ...tagRoutes,
+  ...userRoutes,
+  ...loginRoutes,
+  ...userProfileRoutes,
+  ...sshKeyRoutes,
+  ...tokenRoutes,
+  ...clientRoutes,
+  ...appRoutes,
   ...volumeRoutes,
 ];
 
@@ -99,5 +118,12 @@ export const shapes: Readonly<Record<string, FieldTable>> = {
   Notification: notificationFields,
   Tag: tagFields,
   TaggedThing: taggedThingFields,
+  User: userFields,
+  Login: loginFields,
+  Profile: userProfileFields,
+  SshKey: sshKeyFields,
+  Token: tokenFields,
+  OauthClient: clientFields,
+  App: appFields,
   Volume: volumeFields,
 };

@@ -53,6 +53,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "On the runtime: new disks, other limits for the same files, copied files, another region's network. The process runtime limits nothing and knows no password.",
   },
+  {
+    subject: "scripts: one that never ends",
+    real: true,
+    note: "Keeps running; the services it installed start at the next boot only, for services start when the script has ended.",
+  },
   { subject: "instance: disk_encryption, maintenance_policy, interfaces", real: false, note: "Recorded." },
   {
     subject: "addresses: assigned between instances",
@@ -98,6 +103,22 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     note: "Bytes that balancers' ports and instances' public networks really carried this calendar month (on the process runtime balancers' only). What is beyond the quota is shown, and not on any invoice.",
   },
   { subject: "account: cancel, managed, promotions, PayPal, transfers to other accounts", real: false, note: "Refused with the reason." },
+  { subject: "users, grants, tokens, scopes", real: true, note: "Enforced on every route; passwords and tokens are kept hashed only." },
+  {
+    subject: "OAuth: authorization code with PKCE, refresh, revocation, login and consent pages, second factor",
+    real: true,
+    note: "Served under `/oauth` here. The implicit flow is refused: use code with PKCE.",
+  },
+  {
+    subject: "profile: e-mail, notifications by mail, time zone, lish_auth_method, IP whitelist, authorized_keys",
+    real: false,
+    note: "Recorded; no mail is sent and nothing is whitelisted. Keys for instances are `/v4/profile/sshkeys`, by `authorized_users`.",
+  },
+  {
+    subject: "profile: telephone number, security questions, trusted devices",
+    real: false,
+    note: "Refused with the reason; devices are always empty.",
+  },
   { subject: "notifications", real: true, note: "What is in a bad way now: engine, ports, boots, images, disk, unpaid balance. Nothing is stored." },
   {
     subject: "scripts: public and private",

@@ -139,6 +139,23 @@ export interface Machine {
   ownEntrypoint?: boolean;
 }
 
+/** Sums that only grow, as long as `since` is the same. */
+export interface MachineCounters {
+  /** Names the start they count from: another one with every start. */
+  since: string;
+  /** Processor time, all CPUs together. */
+  cpuMs: number;
+  /** Read from and written to disks. */
+  ioBytes: number;
+  /** Bytes into and out of the machine; null where the runtime cannot tell whose they are. */
+  network: { public: InOut; private: InOut } | null;
+}
+
+interface InOut {
+  in: number;
+  out: number;
+}
+
 /** Storage that outlives machines. Verbs are repeatable, as the driver's own are. */
 export interface RuntimeVolumes {
   /** Ids of the volumes that exist and are ours. */
@@ -168,23 +185,6 @@ export interface VolumeState {
   path: string | null;
   /** What a reader should know of how it went; a sentence, or null. */
   note: string | null;
-}
-
-/** Sums that only grow, as long as `since` is the same. */
-export interface MachineCounters {
-  /** Names the start they count from: another one with every start. */
-  since: string;
-  /** Processor time, all CPUs together. */
-  cpuMs: number;
-  /** Read from and written to disks. */
-  ioBytes: number;
-  /** Bytes into and out of the machine; null where the runtime cannot tell whose they are. */
-  network: { public: InOut; private: InOut } | null;
-}
-
-interface InOut {
-  in: number;
-  out: number;
 }
 
 export interface RuntimeCapabilities {

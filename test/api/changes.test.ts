@@ -251,6 +251,17 @@ describe("rescue and password (contract 9.4)", () => {
   });
 });
 
+describe("what a change of words does to a machine", () => {
+  it("a new label or tag leaves the machine alone", async () => {
+    const instance = await running();
+    const { pid } = await real(instance);
+    await cloud.api.put(path(instance), { label: "renamed", tags: ["other"] });
+    expect([(await read(instance)).status, (await real(instance)).pid]).toEqual(["running", pid]);
+    expect((await told(instance)).slice(-1)).toEqual(["instance_update notification"]);
+    await removeInstance(cloud, instance.id);
+  });
+});
+
 describe("migrate (contract 9.4)", () => {
   it("moves to another region: the same files, new addresses, the old ones free", async () => {
     const instance = await running({ private_ip: true });

@@ -2,8 +2,9 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { routes, shapes } from "#backlot/resources/index.js";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
+import { makeClient, tokensOf } from "../support/oauth.js";
 import { accountRecords } from "./account-records.js";
-import { configPath, createBalancer, createConfig, createInstance, createNode, nodePath, unheldAddress } from "./world.js";
+import { configPath, createBalancer, createConfig, createInstance, createNode, instanceIn, nodePath, unheldAddress } from "./world.js";
 
 let cloud: TestCloud;
 let document: Json;
@@ -64,7 +65,12 @@ describe("what is shown has exactly the members of its field table", () => {
     const balancer = await createBalancer(cloud);
     const config = await createConfig(cloud, balancer.id);
     const node = await createNode(cloud, config, `${unheldAddress(cloud)}:80`);
-    const instance = await createInstance(cloud, { booted: false });
+    const instance = await createInstance(cloud, { booted: false, backups_enabled: true });
+    await instanceIn(cloud, instance.id, "offline");
+    const zone = (await cloud.api.post("/v4/domains", { domain: "stage.example.com", type: "master", soa_email: "props@example.com" })).body;
+    const client = await makeClient(cloud);
+    await tokensOf(cloud, client, { username: "backlot", password: cloud.token });
+    const key = { label: "mine", ssh_key: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBacklotBacklotBacklotBacklotBacklotBackl0t" };
     const get = async (path: string) => (await cloud.api.get(path)).body;
     const first = async (path: string) => (await get(`${path}?page_size=1`)).data[0];
     return {
@@ -72,11 +78,22 @@ describe("what is shown has exactly the members of its field table", () => {
       Config: await get(configPath(config)),
       Node: await get(nodePath(node)),
       Instance: await get(`/v4/cloud/instances/${instance.id}`),
+      Backup: (await cloud.api.post(`/v4/cloud/instances/${instance.id}/backups`, { label: "shape" })).body,
+      Backups: await get(`/v4/cloud/instances/${instance.id}/backups`),
       Disk: await first(`/v4/cloud/instances/${instance.id}/disks`),
       InstanceConfig: await first(`/v4/cloud/instances/${instance.id}/configs`),
       Address: await get(`/v4/networking/ips/${instance.ipv4[0]}`),
       InstanceAddresses: await get(`/v4/cloud/instances/${instance.id}/ips`),
+      Domain: await get(`/v4/domains/${zone.id}`),
+      Record: (await cloud.api.post(`/v4/domains/${zone.id}/records`, { type: "A", name: "www", target: "192.0.2.1" })).body,
       Event: await first("/v4/account/events"),
+      User: await first("/v4/account/users"),
+      Login: await first("/v4/account/logins"),
+      Profile: await get("/v4/profile"),
+      SshKey: (await cloud.api.post("/v4/profile/sshkeys", key)).body,
+      Token: await first("/v4/profile/tokens"),
+      OauthClient: await get(`/v4/account/oauth-clients/${client.id}`),
+      App: await first("/v4/profile/apps"),
       RegionAvailability: await first("/v4/regions/availability"),
       AccountAvailability: await first("/v4/account/availability"),
       MaintenancePolicy: await first("/v4/maintenance/policies"),
@@ -116,6 +133,12 @@ describe("what is shown has exactly the members of its field table", () => {
       Instance: "/v4/cloud/instances",
       Address: "/v4/networking/ips",
       Event: "/v4/account/events",
+      User: "/v4/account/users",
+      Login: "/v4/account/logins",
+      SshKey: "/v4/profile/sshkeys",
+      Token: "/v4/profile/tokens",
+      OauthClient: "/v4/account/oauth-clients",
+      App: "/v4/profile/apps",
       Region: "/v4/regions",
       Image: "/v4/images",
       Type: "/v4/cloud/types",

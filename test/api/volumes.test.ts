@@ -217,6 +217,20 @@ describe("attaching and detaching", () => {
     for (const volume of volumes) await reaches(volume, { cloud_id: null, status: "active" });
   });
 
+  it("keeps its instance in its region, and may be named in that one's profiles only there", async () => {
+    const volume = await make();
+    const named = (instance: Json, volumeId: number) =>
+      cloud.api.post(`/v4/cloud/instances/${instance.id}/configs`, { label: freshLabel("profile"), devices: { sdc: { volume_id: volumeId } } });
+    expect((await named(second, volume.id)).status).toBe(200);
+    expect((await refused(named(abroad, volume.id)))[0].reason).toContain("different regions");
+    expect((await refused(named(second, 99_999)))[0].reason).toContain("No volume");
+    await attached(volume, second);
+    const moved = await refused(cloud.api.post(`/v4/cloud/instances/${second.id}/migrate`, { region: "eu-west" }));
+    expect(moved[0].reason).toContain("detach them first");
+    await ok(cloud.api.post(path(volume, "/detach")));
+    await reaches(volume, { cloud_id: null });
+  });
+
   it("one attached for a boot only is detached when that is over", async () => {
     const volume = await make();
     await ok(cloud.api.post(path(volume, "/attach"), { cloud_id: second.id, persist_across_boots: false }));

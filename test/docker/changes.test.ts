@@ -1,7 +1,8 @@
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import type Docker from "dockerode";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
-import { containerOf, describeDocker, docker, run } from "../support/docker.js";
+import { containerOf, describeDocker, docker, openPlot, run } from "../support/docker.js";
 import { until } from "../support/until.js";
 
 describeDocker("changes to an instance on a Docker engine", () => {
@@ -165,5 +166,32 @@ describeDocker("changes to an instance on a Docker engine", () => {
         .map((network) => network.IPAddress)
         .sort(),
     ).toEqual([...ipv4].sort());
+  });
+});
+
+describeDocker("a boot that is given up", () => {
+  // A silent registry is given 20 s: whoever waits for it comes too late.
+  test("does not wait for an image that is still being fetched", { timeout: 10_000 }, async () => {
+    const asked: Socket[] = [];
+    // A registry that takes connections and says nothing.
+    const registry = createServer((socket) => void asked.push(socket.on("error", () => undefined)));
+    await new Promise<void>((resolve) => registry.listen(0, "127.0.0.1", resolve));
+    const { port } = registry.address() as AddressInfo;
+    const plot = await openPlot({ imageMap: { "cloud/slow": { family: "apt", oci: `127.0.0.1:${port}/slow:1` } } });
+    const giveUp = new AbortController();
+    const boot = plot.driver.ensure(plot.spec({ image: "cloud/slow" }), giveUp.signal).catch((error: unknown) => error);
+    try {
+      await until(() => asked.length > 0, { what: "the engine at the registry" });
+      const reason = new Error("deleted");
+      giveUp.abort(reason);
+      expect(await boot).toBe(reason);
+      await plot.driver.remove(1);
+      expect(registry.listening).toBe(true);
+    } finally {
+      for (const socket of asked) socket.destroy();
+      registry.close();
+      await boot;
+      await plot.close();
+    }
   });
 });

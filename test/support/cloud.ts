@@ -22,7 +22,7 @@ export interface Answer {
 export type Headers = Record<string, string>;
 
 /** Requests with the cloud's token; a header of the same name replaces ours. */
-interface Api {
+export interface Api {
   get(path: string, headers?: Headers): Promise<Answer>;
   post(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
   put(path: string, body?: unknown, headers?: Headers): Promise<Answer>;
@@ -130,7 +130,7 @@ export const send = (url: string, method: string, path: string, headers: Headers
     outgoing.end(raw);
   });
 
-const apiOf = (url: string, token: string): Api => {
+export const apiOf = (url: string, token: string): Api => {
   const withToken = (headers: Headers = {}): Headers => ({ Authorization: `Bearer ${token}`, ...headers });
   return {
     get: (path, headers) => send(url, "GET", path, withToken(headers)),

@@ -55,7 +55,7 @@ export const absentCollections: readonly Absent[] = [
   { path: "/v4/account/child-accounts", scope: "child_account", of: "child accounts" },
   { path: "/v4/account/entity-transfers", scope: "account", of: "transfers of things to other accounts" },
   { path: "/v4/account/service-transfers", scope: "account", of: "transfers of services to other accounts" },
-  { path: "/v4/account/maintenance", scope: "account", of: "announced maintenance" },
+  { path: "/v4/account/maintenance", scope: "any", of: "announced maintenance" },
   { path: "/v4/images/sharegroups", scope: "images", of: "groups that images are shared with" },
   { path: "/v4/locks", scope: "account", of: "locks against deletion" },
   { path: "/v4/monitor/services", scope: "monitor", of: "monitored services" },

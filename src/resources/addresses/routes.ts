@@ -70,7 +70,7 @@ const assignRoute = (path: string): Route<Cloud> =>
   route<Cloud, Assignment>({
     method: "POST",
     path,
-    scope: "ips",
+    scope: path.includes("/ipv4/") ? ["ips", "instances"] : "ips",
     summary: "Moves addresses between instances of a region, all or none; running machines follow at once.",
     body: createSchema(assignFields),
     answers: "empty",
@@ -83,7 +83,7 @@ const shareRoute = (path: string): Route<Cloud> =>
   route<Cloud, Share>({
     method: "POST",
     path,
-    scope: "ips",
+    scope: path.includes("/ipv4/") ? ["ips", "instances"] : "ips",
     summary: "Records which addresses of others an instance shares; the list replaces the one before.",
     body: createSchema(shareFields),
     answers: "empty",

@@ -4,7 +4,7 @@ import { Tags } from "../instances/fields.js";
 
 /** Contract 12, word for word; a name's parts are at most 63 letters each (RFC 1035 section 2.3.4). */
 const domainName = /^(\*\.)?([a-zA-Z0-9-_]{1,63}\.)+([a-zA-Z]{2,3}\.)?([a-zA-Z]{2,16}|xn--[a-zA-Z0-9]+)$/;
-export const DomainName = text(1, 253).regex(domainName, "Is not a valid name, such as example.test.");
+export const DomainName = z.string().max(253, "Length must be 1-253 characters").regex(domainName, "Is not valid; a name such as example.test is.");
 
 /** Clients send back what they read, and a domain without an address reads "". */
 const Email = z

@@ -16,6 +16,10 @@ type EntityKind =
   | "domain"
   | "disk"
   | "profile"
+  | "user"
+  | "user_profile"
+  | "user_ssh_key"
+  | "oauth_client"
   | "volume";
 
 /** What an event is about. `parentId` is the balancer of a config or the instance of a disk, for the url. */
@@ -101,8 +105,17 @@ const entityUrls: Record<EntityKind, (entity: Entity) => string> = {
   script: ({ id }) => `/v4/cloud/scripts/${id}`,
   domain: ({ id }) => `/v4/domains/${id}`,
   tag: ({ id }) => `/v4/tags/${encodeURIComponent(id)}`,
+  user: ({ id }) => `/v4/account/users/${id}`,
+  user_profile: () => "/v4/profile",
+  user_ssh_key: ({ id }) => `/v4/profile/sshkeys/${id}`,
+  oauth_client: ({ id }) => `/v4/account/oauth-clients/${id}`,
 };
-const entityWords: Partial<Record<EntityKind, string>> = { config: "balancer_config", node: "balancer_node", profile: "instance_config" };
+const entityWords: Partial<Record<EntityKind, string>> = {
+  config: "balancer_config",
+  node: "balancer_node",
+  profile: "instance_config",
+  user_profile: "profile",
+};
 
 /** Contract 2.4: id, label, the kind's word and where it is read. */
 export const entityView = (entity: Entity | null) =>

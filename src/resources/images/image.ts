@@ -1,11 +1,12 @@
 import { wireTime } from "../../kernel/clock.js";
 import { Fault, notFound } from "../../kernel/fault.js";
-import { type Caller, mayRead } from "../../kernel/route.js";
+import type { Caller } from "../../kernel/route.js";
 import { snake } from "../../kernel/snake.js";
 import type { Row } from "../../store/store.js";
 import type { ImageEntry } from "../catalogue/catalogue.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
+import { mayRead } from "../tokens/scopes.js";
 
 /** An image of the account, made from an instance's disk (contract 13.1). Its id on the wire is `private/` and the row's. */
 export interface ImageRow extends Row {

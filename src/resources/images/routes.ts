@@ -9,7 +9,7 @@ import { instanceEntity, requireInstance } from "../instances/instance.js";
 import { refuse, requireIdle } from "../instances/rules.js";
 import { imageFields } from "./fields.js";
 import { anyImageView, hasOwnEntrypoint, imageEntity, imageMember, imagesFor, imageView, requireOwnImage, requireVisibleImage } from "./image.js";
-import { diskProblems, type ImageCreate, type ImageUpdate, labelOf, requireDiskScope } from "./rules.js";
+import { diskProblems, type ImageCreate, type ImageUpdate, labelOf } from "./rules.js";
 
 const collection = "/v4/images";
 const one = `${collection}/*imageId`;
@@ -82,16 +82,14 @@ export const imageRoutes = [
   route<Cloud, ImageCreate>({
     method: "POST",
     path: collection,
-    scope: "images",
+    // Whoever makes an image from a disk must be allowed to read it (contract 4.2).
+    scope: ["images", "instances:read_only"],
     summary: "Makes an image from an instance's disk, to make other instances from.",
     body: createSchema(imageFields),
     answers: "one",
     shows: "Image",
     rules: ({ cloud, body }) => diskProblems(cloud.store, body.diskId),
-    run: ({ cloud, body, caller }) => {
-      requireDiskScope(caller);
-      return cloud.store.commit((tx) => createImage(tx, cloud, body, caller?.username));
-    },
+    run: ({ cloud, body, caller }) => cloud.store.commit((tx) => createImage(tx, cloud, body, caller?.username)),
   }),
   refusalRoute(
     `${collection}/upload`,

@@ -1,20 +1,11 @@
-import { Fault, type Problem } from "../../kernel/fault.js";
+import type { Problem } from "../../kernel/fault.js";
 import type { CreateBody, UpdateBody } from "../../kernel/field.js";
-import { type Caller, mayRead } from "../../kernel/route.js";
 import type { CloudStore, Tx } from "../cloud.js";
 import { isBootable } from "../disks/disk.js";
 import type { imageFields } from "./fields.js";
 
 export type ImageCreate = CreateBody<typeof imageFields>;
 export type ImageUpdate = UpdateBody<typeof imageFields>;
-
-/** Contract 4.2: whoever makes an image from a disk must be allowed to read it. */
-export const requireDiskScope = (caller: Caller | undefined): void => {
-  if (mayRead(caller, "instances")) return;
-  throw new Fault("unauthenticated", [
-    { reason: "Your OAuth token is not authorized to use this endpoint: it must also be allowed to read instances." },
-  ]);
-};
 
 /** What is wrong with the disk that an image is to be made from. */
 export const diskProblems = (reader: Pick<CloudStore | Tx, "get">, diskId: number | undefined): Problem[] => {

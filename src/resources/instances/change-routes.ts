@@ -5,6 +5,7 @@ import { route } from "../../kernel/route.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { allocatedMb, disksOf } from "../disks/disk.js";
 import { recordEvent } from "../events/event.js";
+import { volumesOf } from "../volumes/volume.js";
 import { imageEntity } from "./create.js";
 import { deploymentFields, deploymentOf, deploymentProblems, passwordHash } from "./deployment.js";
 import { Metadata } from "./fields.js";
@@ -129,6 +130,8 @@ export const changeRoutes = [
         if (region === undefined) throw invalid("No migration is pending here; name the region to move to.", "region");
         refuse(regionProblems(cloud, region));
         if (region === row.region) throw invalid("The instance is there already.", "region");
+        const [volume] = volumesOf(tx, row.id);
+        if (volume) throw invalid(`The volume ${volume.label} stays in ${row.region}; detach it first.`);
         startJob(tx, cloud, row, { verb: "migrate", region }, { username: caller?.username, message: `From ${row.region} to ${region}.` });
       }),
   }),

@@ -4,6 +4,7 @@ import type { Problem } from "../../kernel/fault.js";
 import { field, text } from "../../kernel/field.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { imageLabel, imageProblem } from "../images/image.js";
+import { storedKeysOf } from "../profile/ssh-key.js";
 import { type DeployedScript, deployProblems, deployScript } from "../scripts/deploy.js";
 
 /** What a file system is made from and given at its first boot. */
@@ -21,7 +22,7 @@ export const RootPass = text(7, 128).refine(
   (value) => [/[a-z]/, /[A-Z]/, /[0-9]/, /[^a-zA-Z0-9]/].filter((kind) => kind.test(value)).length >= 2,
   "Too weak: use at least two of lower case, upper case, digits and other characters.",
 );
-const PublicKey = z
+export const PublicKey = z
   .string()
   .regex(/^(ssh-(rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+( [^\r\n]*)?\s*$/, "Must be a public key in OpenSSH form.");
 
@@ -44,9 +45,6 @@ export interface DeploymentWanted {
 }
 
 type Reader = Pick<CloudStore | Tx, "get" | "list">;
-
-/** The public keys that the account's users stored; undefined for a user without any. */
-const storedKeysOf = (_reader: Reader, _username: string): string[] | undefined => undefined;
 
 /** The image of this id: public, or the account's. */
 export const imageEntry = (cloud: Pick<Cloud, "catalogue">, reader: Reader, id: string): { label: string } | undefined => {

@@ -11,8 +11,13 @@ export type ProfileUpdate = UpdateBody<typeof profileFields>;
 
 type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
-/** A volume that this instance may name, or what is wrong with it. No volume can be named until there are volumes. */
-const volumeProblem = (_reader: Reader, _row: InstanceRow, _volumeId: number): string | undefined => "No volume has this id.";
+/** A config names what is there; attaching is the volume's own verb. */
+const volumeProblem = (reader: Reader, row: InstanceRow, volumeId: number): string | undefined => {
+  const volume = reader.get("volume", volumeId);
+  if (!volume) return "No volume has this id.";
+  if (volume.region !== row.region) return `The volume is in ${volume.region} and the instance in ${row.region}; both must be in one region.`;
+  return volume.instanceId === row.id ? undefined : "The volume is not attached to this instance; attach it first.";
+};
 
 const deviceProblem = (reader: Reader, row: InstanceRow, device: Device): string | undefined => {
   if ("volumeId" in device) return volumeProblem(reader, row, device.volumeId);

@@ -1,9 +1,10 @@
 import { Fault, notFound, type Problem } from "../../kernel/fault.js";
 import type { CreateBody, UpdateBody } from "../../kernel/field.js";
-import { type Caller, mayRead } from "../../kernel/route.js";
+import type { Caller } from "../../kernel/route.js";
 import { scriptFieldsOf } from "../../kernel/script-fields.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 import { knowsImage } from "../images/image.js";
+import { mayRead } from "../tokens/scopes.js";
 import type { scriptFields } from "./fields.js";
 import { anyScript, type Script, type ScriptRow } from "./script.js";
 

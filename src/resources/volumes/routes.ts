@@ -156,7 +156,7 @@ export const volumeRoutes = [
   route<Cloud, AttachBody>({
     method: "POST",
     path: `${path}/attach`,
-    scope: "volumes",
+    scope: ["volumes", "instances"],
     summary: "Attaches a volume to an instance of its region: it is mounted at `/mnt/LABEL` while that runs.",
     body: attachBody as never,
     answers: "one",
@@ -167,7 +167,7 @@ export const volumeRoutes = [
   route<Cloud, undefined>({
     method: "POST",
     path: `${path}/detach`,
-    scope: "volumes",
+    scope: ["volumes", "instances"],
     summary: "Detaches a volume; `cloud_id` is null when it is done.",
     answers: "empty",
     run: ({ cloud, params, caller }) =>

@@ -22,6 +22,11 @@ export const dockerCapabilities = (rights: VolumeRights | undefined): RuntimeCap
   rows: [
     volumeRow(rights),
     { subject: "Operating system", real: true, note: "A container of the image's distribution with its packages; Debian family only." },
+    {
+      subject: "Containers of your own (--image)",
+      real: true,
+      note: "Run with their own entrypoint, at the instance's addresses and within its type's limits; no sshd, root_pass, keys or deploy script.",
+    },
     { subject: "Kernel", real: false, note: "All instances share the kernel of the engine's machine; the chosen kernel is stored, not booted." },
     { subject: "Init and services", real: true, note: "tini is PID 1 and a small boot program starts sshd and services; no systemd." },
     { subject: "Root password and SSH", real: true, note: "sshd with the chosen password and keys; host keys are made by each machine." },

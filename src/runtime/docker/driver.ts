@@ -124,6 +124,17 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const closers = new Closers();
 
   const copies = fileSystems(docker, owner);
+  /** Containers that stand still for a moment because a copy of them is made: nobody is to think that they died. */
+  const still = new Set<string>();
+  const standingStill = async (id: string, work: () => Promise<void>): Promise<void> => {
+    still.add(id);
+    try {
+      await work();
+    } finally {
+      still.delete(id);
+    }
+  };
+  const asRunning = (one: SeenContainer): SeenContainer => (one.state === "paused" && still.has(one.id) ? { ...one, state: "running" } : one);
 
   const seen = async (instance?: number, fingerprint?: string): Promise<SeenContainer[]> => {
     const label = [
@@ -331,7 +342,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   return {
     name: "docker",
     capabilities: () => dockerCapabilities(helper.rights()),
-    volumes: engineVolumes({ docker, owner: options, helper, containers: () => seen() }),
+    volumes: engineVolumes({ docker, owner: options, helper, containers: async () => oneEach(await seen()) }),
     images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
 
     list: async (instance) => {
@@ -341,7 +352,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       for (let at = 0; at < containers.length; at += askedAtOnce) {
         const some = containers.slice(at, at + askedAtOnce);
         const seenNow = await asking("read a container's state", () => Promise.all(some.map((one) => guests.look(handle(one), one))));
-        machines.push(...seenNow.map(([one, guest]) => machineOf(one, guest)));
+        machines.push(...seenNow.map(([one, guest]) => machineOf(asRunning(one), guest)));
       }
       return machines;
     },
@@ -367,7 +378,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       if ((await copies.tagOf(to)) !== undefined) return true;
       const [source] = await seen(undefined, from);
       const isBooted = source && source.state !== "created" && (await guestState(handle(source))).boots !== undefined;
-      if (source && isBooted) await inTurn(source.instance, () => copies.capture(handle(source), to));
+      if (source && isBooted) await inTurn(source.instance, () => standingStill(source.id, () => copies.capture(handle(source), to)));
       else {
         const tag = await copies.tagOf(from);
         if (tag === undefined) return false;

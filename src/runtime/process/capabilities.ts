@@ -27,7 +27,12 @@ export const processCapabilities = (allowHostScripts: boolean): RuntimeCapabilit
         ? "All scripts run, on this host, as the user who runs Backlot (--allow-host-scripts)."
         : "The shipped public scripts run, as the user who runs Backlot; others only with --allow-host-scripts (exit code 126 without).",
     },
-    { subject: "images", real: false, note: "Nothing is booted from an image: any slug is accepted, and the machine has this host's programs." },
+    {
+      subject: "images",
+      real: false,
+      note: "Nothing is booted from a public image: any slug is accepted, and the machine has this host's programs. One of --image fails its boot.",
+    },
+    { subject: "private images, backups", real: true, note: "Copies of the machine's folder (home and services); there is no more of a disk here." },
     {
       subject: "disk",
       real: false,

@@ -297,6 +297,10 @@ describe("the message", () => {
     for (let end = 12; end < good.length; end += 1) formErr(good.subarray(0, end));
     const pointer = Buffer.concat([good.subarray(0, 12), Buffer.from([0xc0, 0x0c, 0, 1, 0, 1])]);
     formErr(pointer);
+    // A label of 100 bytes, and a name of 260 in labels that are short enough (RFC 1035 section 2.3.4).
+    const tail = Buffer.from([0, 0, 1, 0, 1]);
+    formErr(Buffer.concat([good.subarray(0, 12), Buffer.from([100]), Buffer.alloc(100, 97), tail]));
+    formErr(Buffer.concat([good.subarray(0, 12), ...Array.from({ length: 26 }, () => Buffer.from("\x09abcdefghi")), tail]));
     const two = Buffer.concat([good, good.subarray(12)]);
     two.writeUInt16BE(2, 4);
     formErr(two);

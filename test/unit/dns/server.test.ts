@@ -62,6 +62,7 @@ const stub = async (address: string): Promise<NamePlace & { asked: string[] }> =
   udp.on("message", (bytes, from) => {
     // A forged answer first: it must not be believed.
     const forged = answer(bytes);
+    forged[forged.length - 1] = 66;
     forged.writeUInt16BE((forged.readUInt16BE(0) + 1) % 65_536, 0);
     udp.send(forged, from.port, from.address);
     udp.send(answer(bytes), from.port, from.address);
