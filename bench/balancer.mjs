@@ -1,130 +1,108 @@
-// Requests per second through the balancer relative to straight to the back end, and what TLS and POST add.
-//   npm run build && node bench/balancer.mjs [seconds per row, default 2]
-// 16 keep-alive connections, 64-byte answers; client and back end each in a process of their own, the plane in its worker thread.
-import { execFileSync, fork } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import http from "node:http";
-import https from "node:https";
-import { tmpdir } from "node:os";
+// Backlot's balancer beside HAProxy (one thread), nginx (one worker), its own careful lane, a bare http-proxy and the back end itself.
+//   npm run bench:balancer [-- SECONDS ROUNDS FILTER]      seconds a measurement (1), rounds (3), rows whose name holds FILTER
+// Needs wrk, nginx and openssl, and HAProxy to compare with: apt-get install wrk nginx-light haproxy openssl. One back end, an nginx that serves
+// files. Rounds are interleaved: every peer once, then again; medians are shown. Writes docs/balancer.svg when no FILTER is given.
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
 import { join } from "node:path";
-import { openPlane } from "#backlot/balancer/worker-host.js";
+import { promisify } from "node:util";
+import { isInstalled, makePair, startBackend, startPeers } from "./balancer/peers.mjs";
+import { picture } from "./balancer/picture.mjs";
 
-const CONNECTIONS = 16;
-const seconds = Number(process.argv[2] ?? 2);
+const seconds = Number(process.argv[2] ?? 1);
+const rounds = Number(process.argv[3] ?? 3);
+const filter = process.argv[4];
+const TICK_MS = 10; // of /proc/PID/stat on Linux
 
-const backend = () => {
-  const body = "x".repeat(64);
-  const server = http.createServer((req, res) => {
-    req.resume();
-    req.on("end", () => res.end(body));
-  });
-  server.listen(0, "127.0.0.1", () => process.send(server.address().port));
+const row = (name, scheme, size, connections, more = {}) => ({ name, scheme, size, connections, ...more });
+const rows = [
+  ...[1, 16, 128, 1000].map((count) => row(`plain, small, ${count}`, "http", "small", count)),
+  ...[1, 16, 128].map((count) => row(`plain, 64 KiB, ${count}`, "http", "64-KiB", count)),
+  row("plain, 10 MiB, 16", "http", "10-MiB", 16),
+  ...[1, 16, 128].map((count) => row(`TLS, small, ${count}`, "https", "small", count)),
+  ...[16, 128].map((count) => row(`TLS, 64 KiB, ${count}`, "https", "64-KiB", count)),
+  row("TLS, 10 MiB, 16", "https", "10-MiB", 16),
+  row("a connection per request, 16", "http", "small", 16, { close: true }),
+  row("TLS handshakes, 16", "https", "small", 16, { close: true }),
+  row("tcp, small, 16", "tcp", "small", 16),
+  row("tcp, 64 KiB, 16", "tcp", "64-KiB", 16),
+].filter(({ name }) => filter === undefined || name.includes(filter));
+
+const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
+const toMs = (text) => {
+  const [, value, unit] = /([\d.]+)(us|ms|s)/.exec(text ?? "") ?? [];
+  return Number(value) * { us: 0.001, ms: 1, s: 1_000 }[unit];
+};
+/** Processor time of a process with all its threads, in ms. */
+const busyMs = (pid) => {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+};
+const rssMb = (pid) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1_024;
+
+/** One run of wrk against one port. */
+const measure = async ({ scheme, size, connections, close }, port, pid) => {
+  const before = busyMs(pid);
+  const words = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "10s", "--latency", ...(close ? ["-H", "Connection: close"] : [])];
+  const url = `${scheme === "https" ? "https" : "http"}://127.0.0.1:${port}/${size}`;
+  const { stdout } = await promisify(execFile)("wrk", [...words, url]);
+  const spentMs = busyMs(pid) - before;
+  const requests = Number(/(\d+) requests in/.exec(stdout)?.[1] ?? 0);
+  return {
+    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1] ?? 0),
+    p50: toMs(/50%\s+(\S+)/.exec(stdout)?.[1]),
+    p99: toMs(/99%\s+(\S+)/.exec(stdout)?.[1]),
+    cpuUs: requests === 0 ? Number.NaN : (spentMs * 1_000) / requests,
+    failed: /Non-2xx|connect [1-9]|read [1-9]|write [1-9]/.test(stdout),
+  };
 };
 
-/** Asks as fast as the answers come; sends back how many were good and the sorted latencies' quantiles. */
-const client = () =>
-  process.on("message", async ({ scheme, port, method }) => {
-    const web = scheme === "https" ? https : http;
-    const agent = new web.Agent({ keepAlive: true, maxSockets: CONNECTIONS, rejectUnauthorized: false });
-    const latencies = [];
-    let failed = 0;
-    const ask = () =>
-      new Promise((resolve) => {
-        const startedMs = performance.now();
-        const req = web.request({ host: "127.0.0.1", port, agent, method, headers: method === "POST" ? { "Content-Length": 2 } : {} }, (res) => {
-          res.resume();
-          res.on("end", () => {
-            if (res.statusCode === 200) latencies.push(performance.now() - startedMs);
-            else failed++;
-            resolve();
-          });
-        });
-        req.on("error", () => {
-          failed++;
-          resolve();
-        });
-        req.end(method === "POST" ? "hi" : undefined);
-      });
-    const spin = (untilMs) =>
-      Promise.all(
-        Array.from({ length: CONNECTIONS }, async () => {
-          while (performance.now() < untilMs) await ask();
-        }),
-      );
-    await spin(performance.now() + 500); // warm up
-    latencies.length = 0;
-    failed = 0;
-    const startedMs = performance.now();
-    await spin(startedMs + seconds * 1000);
-    const perSecond = latencies.length / ((performance.now() - startedMs) / 1000);
-    latencies.sort((a, b) => a - b);
-    const quantile = (share) => latencies[Math.floor((latencies.length - 1) * share)];
-    agent.destroy();
-    process.send({ perSecond, p50: quantile(0.5), p99: quantile(0.99), failed });
-  });
-
 const main = async () => {
+  for (const [name, flag] of [["wrk"], ["nginx"], ["openssl", "version"]]) {
+    if (!isInstalled(name, flag)) throw new Error(`${name} is not installed: apt-get install wrk nginx-light haproxy openssl`);
+  }
+  if (!isInstalled("haproxy")) console.warn("SKIPPED: HAProxy is not installed, so nothing is compared with it.");
   const folder = mkdtempSync(join(tmpdir(), "backlot-bench-"));
   const children = [];
-  const start = (role) => {
-    const child = fork(new URL(import.meta.url), [String(seconds)], { env: { ...process.env, BENCH_ROLE: role } });
-    children.push(child);
-    return child;
-  };
-  const message = (child) => new Promise((resolve) => child.once("message", resolve));
-  const plane = openPlane({ onProblem: (reason) => console.error(reason) });
   try {
-    const [keyFile, certFile] = [join(folder, "key.pem"), join(folder, "cert.pem")];
-    const subject = ["-subj", "/C=DE/CN=localhost", "-days", "1"];
-    execFileSync("openssl", ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", keyFile, "-out", certFile, ...subject], { stdio: "ignore" });
-    const tls = { cert: readFileSync(certFile, "utf8"), key: readFileSync(keyFile, "utf8"), cipherSuite: "recommended" };
-    const ports = await Promise.all([message(start("backend")), message(start("backend"))]);
-    const nodes = ports.map((port, index) => ({
-      id: index + 1,
-      label: `node-${index + 1}`,
-      address: `192.168.128.${index + 2}:80`,
-      endpoint: { host: "127.0.0.1", port },
-      weight: 50,
-      mode: "accept",
-      up: true,
-    }));
-    const common = {
-      address: "127.0.0.1",
-      port: 0,
-      algorithm: "roundrobin",
-      stickiness: "none",
-      checkPassive: true,
-      balancer: 1,
-      connThrottle: 0,
-      udpSessThrottle: 0,
-      proxyProtocol: "none",
-      nodes,
-    };
-    const open = async (protocol) => (await plane.apply(`bench:${protocol}`, { ...common, protocol, tls: protocol === "https" ? tls : null })).port;
-    const rows = [
-      ["direct, GET", "http", ports[0], "GET"],
-      ["http, GET", "http", await open("http"), "GET"],
-      ["http, POST", "http", await open("http"), "POST"],
-      ["https, GET", "https", await open("https"), "GET"],
-      ["tcp, GET", "http", await open("tcp"), "GET"],
-    ];
-    const asking = start("client");
-    let base;
-    console.log(`${CONNECTIONS} keep-alive connections, 64-byte answers, ${seconds} s a row, Node ${process.version}\n`);
-    console.log("| path | requests/s | of direct | p50 ms | p99 ms | failed |\n| --- | ---: | ---: | ---: | ---: | ---: |");
-    for (const [name, scheme, port, method] of rows) {
-      asking.send({ scheme, port, method });
-      const { perSecond, p50, p99, failed } = await message(asking);
-      base ??= perSecond;
-      const cells = [perSecond.toFixed(0), `${((perSecond / base) * 100).toFixed(0)} %`, p50?.toFixed(2), p99?.toFixed(2), failed];
-      console.log(`| ${name} | ${cells.join(" | ")} |`);
+    const backend = await startBackend(folder);
+    children.push(backend.child);
+    const started = await startPeers(folder, backend.port, makePair(folder));
+    for (const { child } of Object.values(started)) children.push(child);
+    const direct = { pid: backend.pid, http: backend.port, tcp: backend.port };
+    const peers = { direct, ...started };
+    const conditions = `${cpus().length} cores (${cpus()[0]?.model.trim()}), Node ${process.version}, ${rounds} rounds of ${seconds} s, wrk with one thread`;
+    console.log(
+      `${conditions}\n\n| what | peer | requests/s | of HAProxy | p50 ms | p99 ms | CPU us/request |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |`,
+    );
+    const shown = [];
+    for (const each of rows) {
+      const taking = Object.entries(peers).filter(([, peer]) => peer[each.scheme] !== undefined);
+      const runs = Object.fromEntries(taking.map(([name]) => [name, []]));
+      for (let round = 0; round < rounds; round++) {
+        for (const [name, peer] of taking) runs[name].push(await measure(each, peer[each.scheme], peer.pid));
+      }
+      const of = (name, value) => median(runs[name].map((run) => run[value]));
+      const ratios = {};
+      for (const [name] of taking) {
+        if (runs.haproxy) ratios[name] = of(name, "perSecond") / of("haproxy", "perSecond");
+        const figures = [of(name, "perSecond").toFixed(0), ratios[name]?.toFixed(2) ?? "", of(name, "p50").toFixed(2), of(name, "p99").toFixed(2)];
+        const failed = runs[name].some((run) => run.failed) ? " (errors)" : "";
+        console.log(`| ${each.name} | ${name}${failed} | ${figures.join(" | ")} | ${of(name, "cpuUs").toFixed(0)} |`);
+      }
+      shown.push({ name: each.name, ratios });
+    }
+    const memory = Object.entries(started).map(([name, { pid }]) => `${name} ${rssMb(pid).toFixed(0)} MB`);
+    console.log(`\nMemory afterwards: ${memory.join(", ")}.`);
+    if (filter === undefined && started.haproxy) {
+      const names = ["backlot", "haproxy", "nginx", "careful", "http-proxy"];
+      writeFileSync(new URL("../docs/balancer.svg", import.meta.url), picture(shown, names, conditions));
     }
   } finally {
-    await plane.close();
     for (const child of children) child.kill();
     rmSync(folder, { recursive: true, force: true });
   }
 };
 
-await { backend, client }[process.env.BENCH_ROLE ?? ""]?.();
-if (process.env.BENCH_ROLE === undefined) await main();
+await main();

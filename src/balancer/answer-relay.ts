@@ -16,7 +16,7 @@ const cutAnswer = (req: IncomingMessage, res: ServerResponse): void => {
 
 /**
  * Passes a node's answer on: status, fields, body with back-pressure, trailers. `done(undefined)` when it went through whole, else with the
- * reason why it was cut.
+ * reason why it was cut. A client that takes nothing for `readMs` is cut off.
  * @throws TypeError when the node's status line or fields cannot be written; nothing has been sent then.
  */
 export const relayAnswer = (
@@ -24,6 +24,7 @@ export const relayAnswer = (
   res: ServerResponse,
   answer: IncomingMessage,
   setCookie: string | undefined,
+  readMs: number,
   done: (cut: string | undefined) => void,
 ): void => {
   res.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", answerHeaders(answer.rawHeaders, setCookie));
@@ -35,11 +36,20 @@ export const relayAnswer = (
     if (cut !== undefined) cutAnswer(req, res);
     done(cut);
   };
+  let reader: NodeJS.Timeout | undefined;
   answer.on("data", (chunk: Buffer) => {
     wrote = true;
-    if (!res.write(chunk)) answer.pause();
+    if (res.write(chunk)) return;
+    answer.pause();
+    // One who reads nothing at all holds a node.
+    reader ??= setTimeout(() => req.socket.destroy(), readMs);
   });
-  res.on("drain", () => answer.resume());
+  res.on("drain", () => {
+    clearTimeout(reader);
+    reader = undefined;
+    answer.resume();
+  });
+  res.once("close", () => clearTimeout(reader));
   answer.on("end", () => {
     if (!answer.complete) return settle("broke off in the middle of its answer");
     wrote = true;

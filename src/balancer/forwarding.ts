@@ -149,7 +149,7 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
     state = "answered";
     deadlines.stop();
     try {
-      relayAnswer(req, res, answer, attempt.setCookie, (cut) => {
+      relayAnswer(req, res, answer, attempt.setCookie, attempt.limits.readMs, (cut) => {
         if (state === "settled") return;
         finish();
         if (body && !req.complete) letGo();

@@ -95,7 +95,7 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
     const seat = enter(req, res);
     if (!seat) return res.destroy();
     const serve = () => {
-      if (!res.destroyed && !refused(req, res)) service.request(req, res);
+      if (!res.destroyed && !res.headersSent && !refused(req, res)) service.request(req, res);
     };
     const before = [...seat.answers].at(-2);
     if (!before) return serve();
@@ -135,12 +135,12 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
     const refusal = parserRefusal(error.code);
     if (!seat || !refusal) return socket.destroy();
     const say = () => sayLast(socket, rawRefusal(refusal));
-    if (seat.answers.size === 0) return say();
-    const started = [...seat.answers].some((res) => res.headersSent);
-    // Broken in the body of the request that is being answered, or in the head of the one after it?
+    const last = [...seat.answers].at(-1);
+    if (!last) return say();
+    // Broken in the body of the request whose head was read last, or in the head after it? Those before it get their answers either way.
     if (seat.latest?.complete) for (const res of seat.answers) res.once("close", () => seat.answers.size === 0 && say());
-    else if (started) socket.destroy();
-    else for (const res of seat.answers) answerRefusal(res, refusal, true);
+    else if (last.headersSent) socket.destroy();
+    else answerRefusal(last, refusal, true);
   });
 
   /** A client that stops in the middle of its body holds a node; one that waits because the node reads slowly does not count. */

@@ -12,6 +12,8 @@ export interface Limits {
   headMs: number;
   /** For the next bytes of a request body (408). */
   bodyMs: number;
+  /** For a client that is sent an answer to take what waits for it. */
+  readMs: number;
   /** An idle client connection is kept this long. */
   keepAliveMs: number;
   /** A UDP session without a datagram either way ends (contract 8.2: 16 s). */
@@ -27,6 +29,7 @@ export const defaultLimits: Limits = {
   closeMs: 1_000,
   headMs: 60_000,
   bodyMs: 60_000,
+  readMs: 300_000,
   keepAliveMs: 75_000,
   udpSessionMs: 16_000,
   halfClosedMs: 1_000,

@@ -15,6 +15,8 @@ export interface BalancerPlane extends Disposable {
   counters(): Promise<Record<ListenerKey, ListenerCounters>>;
   /** Passive health: a node refused, timed out or answered 5xx (except 501, 505) to a real request. May repeat. */
   watch(hint: (key: ListenerKey, node: number, reason: string) => void): Disposable;
+  /** A lost worker was replaced and this listener opened again, or not: its state may be another one, and `apply` tells which. */
+  watchReopened(told: (key: ListenerKey) => void): Disposable;
 }
 
 /** One per config, e.g. `"config:9"`. */

@@ -93,7 +93,9 @@ export const upgradePass =
       answered = true;
       clearTimeout(timer);
       try {
-        relayAnswer(req, res, answer, attempt.setCookie, (cut) => settle(cut === undefined ? { kind: "done" } : { kind: "cut", reason: cut }));
+        relayAnswer(req, res, answer, attempt.setCookie, attempt.limits.readMs, (cut) =>
+          settle(cut === undefined ? { kind: "done" } : { kind: "cut", reason: cut }),
+        );
         attempt.answered(answer.statusCode ?? 0);
       } catch {
         answered = false;

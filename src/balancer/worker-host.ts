@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
 import { sumOfCounters } from "./counters.js";
 import { defaultLimits, type Limits } from "./limits.js";
@@ -30,6 +31,15 @@ const SHORT_LIFE_MS = 5_000;
 const PATIENCE = 3;
 const RESTART_AFTER_MS = [0, 100, 500, 2_000, 5_000] as const;
 
+const watched = <W>(watchers: Set<W>, watcher: W): Disposable => {
+  watchers.add(watcher);
+  return {
+    close: async () => {
+      watchers.delete(watcher);
+    },
+  };
+};
+
 /**
  * The balancer's data plane in a worker thread (DESIGN section 3, Threads). The thread starts with the first listener. When it dies it is
  * replaced and its listeners are opened again with their last specs.
@@ -44,6 +54,7 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
   const wanted = new Map<ListenerKey, { spec: ListenerSpec; port: number | undefined }>();
   const pending = new Map<number, Pending>();
   const watchers = new Set<(key: ListenerKey, node: number, reason: string) => void>();
+  const reopenWatchers = new Set<(key: ListenerKey) => void>();
   /** Counters of workers that are gone, as last read, and of closed listeners. */
   const past = new Map<ListenerKey, ListenerCounters>();
   let present: Record<ListenerKey, ListenerCounters> = {};
@@ -115,6 +126,7 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
   const reopen = async (key: ListenerKey, spec: ListenerSpec, port: number | undefined): Promise<void> => {
     const state = stateOf(await ask({ kind: "apply", key, wanted: spec, ...(port === undefined ? {} : { lastPort: port }) }));
     if (state.status === "failed") options.onProblem?.(`The listener of ${key} could not be opened again: ${state.reason}`);
+    for (const told of reopenWatchers) told(key);
   };
 
   const counters = async (): Promise<Record<ListenerKey, ListenerCounters>> => {
@@ -142,14 +154,8 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
       return state;
     },
     counters,
-    watch: (hint) => {
-      watchers.add(hint);
-      return {
-        close: async () => {
-          watchers.delete(hint);
-        },
-      };
-    },
+    watch: (hint) => watched(watchers, hint),
+    watchReopened: (told) => watched(reopenWatchers, told),
     close: () => {
       closing ??= (async () => {
         clearTimeout(restart);

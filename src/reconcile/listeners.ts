@@ -21,6 +21,7 @@ interface ListenersOptions {
 const retryMs = 1_000;
 
 const keyOf = (config: number): string => `config:${config}`;
+const configOfKey = (key: string): number => Number(key.slice("config:".length));
 
 /** What the plane is to do for a config; undefined when it serves no such thing. Pure. */
 const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: ConfigRow): ListenerSpec | undefined => {
@@ -97,6 +98,7 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
     }
   });
   const passive = plane.watch((_key, node) => onPassive(node));
+  const reopened = plane.watchReopened((key) => loop.poke(configOfKey(key)));
 
   for (const row of store.list("node")) configOf.set(row.id, row.configId);
   for (const row of store.list("config")) {
@@ -107,6 +109,7 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
   return {
     close: async () => {
       await passive.close();
+      await reopened.close();
       await watching.close();
       await loop.close();
     },

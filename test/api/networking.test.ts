@@ -195,6 +195,7 @@ describe("our own endpoints", () => {
       [/udp/, true],
       [/throttle/, true],
       [/sharing/, false],
+      [/IPv6/, false],
       [/health/, true],
     ] as const) {
       expect(

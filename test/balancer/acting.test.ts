@@ -83,6 +83,19 @@ describe.each([true, false])("fast lane %s", (fastLane) => {
     await until(() => backend.open.size === 0);
   });
 
+  test("a client that reads nothing is cut off when its time is up, and its node is free again", async () => {
+    const backend = await rawBackend((socket) => void socket.write(ok("x".repeat(50_000_000))));
+    const port = await applyOpen(startPlane({ fastLane, limits: { readMs: 300 } }), spec([node(1, backend.port)]));
+    const client = await rawClient(port);
+    client.socket.pause();
+    client.say(request("GET /"));
+    await until(() => backend.open.size === 1);
+    await until(() => backend.open.size === 0);
+    client.socket.resume();
+    await until(client.gone);
+    expect(client.heard.text.length).toBeLessThan(50_000_000);
+  });
+
   test("an idle connection ends when its time is up", async () => {
     const backend = await helloBackend("hi");
     const port = await applyOpen(startPlane({ fastLane, limits: { keepAliveMs: 300 } }), spec([node(1, backend.port)]));
@@ -210,6 +223,25 @@ describe("udp", () => {
     const nodes = [node(1, await echo("a")), node(2, await echo("b"))];
     const port = await applyOpen(startPlane(), spec(nodes, { ...udp, stickiness: "source_ip" }));
     expect([await (await talker(port)).ask("1"), await (await talker(port)).ask("2")]).toEqual(["a", "a"]);
+  });
+
+  test("only the node answers: what others send to a session's port is not passed on", async () => {
+    const heard: number[] = [];
+    const quiet = createSocket("udp4");
+    closeLater(() => void quiet.close());
+    quiet.on("message", (bytes, from) => {
+      heard.push(from.port);
+      if (String(bytes) === "now") quiet.send("node:now", from.port, from.address);
+    });
+    await new Promise<void>((resolve) => quiet.bind(0, "127.0.0.1", resolve));
+    const port = await applyOpen(startPlane(), spec([node(1, quiet.address().port)], udp));
+    const one = await talker(port);
+    one.say("hello");
+    await until(() => heard.length === 1);
+    const stranger = await talker(heard[0] ?? 0);
+    stranger.say("stranger:hello");
+    expect(await one.ask("now")).toBe("node");
+    expect(one.heard).toEqual(["node:now"]);
   });
 
   test("a session ends when nobody says anything", async () => {

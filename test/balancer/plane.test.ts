@@ -266,6 +266,37 @@ describe("TLS", () => {
     expect(counters?.bytesOut).toBeGreaterThan(1000);
   });
 
+  test.each(["TLSv1.2", "TLSv1.3"] as const)("a session of %s is resumed", async (version) => {
+    const backend = await helloBackend("hi");
+    const port = await applyOpen(startPlane(), spec([node(1, backend.port)], { protocol: "https", tls: tls(one) }));
+    const only = { minVersion: version, maxVersion: version };
+    const first = await secureClient(port, one, "one.example", only);
+    const session = new Promise<Buffer>((resolve) => first.socket.once("session", resolve));
+    first.say(request("GET /"));
+    await until(() => first.heard().endsWith("hi"));
+    expect(first.socket.isSessionReused()).toBe(false);
+    const second = await secureClient(port, one, "one.example", {
+      ...only,
+      session: version === "TLSv1.2" ? first.socket.getSession() : await session,
+    });
+    second.say(request("GET /"));
+    await until(() => second.heard().endsWith("hi"));
+    expect(second.socket.isSessionReused()).toBe(true);
+  });
+
+  test("a connection changes lanes in the middle, with what it said ahead", async () => {
+    const backend = await helloBackend("hi");
+    const plane = startPlane();
+    const port = await applyOpen(plane, spec([node(1, backend.port)], { protocol: "https", tls: tls(one) }));
+    const client = await secureClient(port, one, "one.example");
+    client.say(request("GET /1") + request("PROPFIND /2") + request("GET /3"));
+    await until(() => client.heard().split("200 OK").length === 4);
+    client.say(request("GET /4"));
+    await until(() => client.heard().split("200 OK").length === 5);
+    expect(backend.received.join("").match(/[A-Z]+ \/\d/g)).toEqual(["GET /1", "PROPFIND /2", "GET /3", "GET /4"]);
+    expect((await plane.counters())["config:1"]).toMatchObject({ connections: 1, requests: 4, handedOver: 1 });
+  });
+
   test("a new certificate reaches new connections and drops no old one", async () => {
     const backend = await helloBackend("hi");
     const plane = startPlane();
@@ -486,6 +517,25 @@ describe("the worker thread", () => {
     expect((await plane.counters()).loose?.requests).toBe(2);
     expect(await applyOpen(plane, spec([node(1, backend.port)]), "loose")).toBe(loose);
     expect(problems).toHaveLength(1);
+  });
+
+  test("a port that was taken while the thread was gone is told", async () => {
+    const first = nextWorker();
+    const plane = startPlane();
+    const spare = createTcp();
+    const fixed = await listen(spare);
+    await new Promise<void>((resolve) => spare.close(() => resolve()));
+    await applyOpen(plane, spec([], { port: fixed }), "fixed");
+    const told: string[] = [];
+    plane.watchReopened((key) => told.push(key));
+    await (await first).terminate();
+    const thief = createTcp();
+    await listen(thief, fixed);
+    await until(() => told.length > 0);
+    expect(told).toEqual(["fixed"]);
+    expect(await plane.apply("fixed", spec([], { port: fixed }))).toEqual({ status: "failed", reason: expect.stringContaining(`${fixed} is taken`) });
+    await new Promise<void>((resolve) => thief.close(() => resolve()));
+    expect(await applyOpen(plane, spec([], { port: fixed }), "fixed")).toBe(fixed);
   });
 
   test("when it cannot be kept alive, whoever waits is told, and closing works", async () => {

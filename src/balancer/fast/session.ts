@@ -20,7 +20,7 @@ const SMALL_BYTES = 8_192;
 /** How long the last words of a connection may take to be read. */
 const LINGER_MS = 1_000;
 
-type Waiting = "idle" | "connect" | "body" | "answer" | "half-closed" | "linger" | undefined;
+type Waiting = "idle" | "reader" | "connect" | "body" | "answer" | "half-closed" | "linger" | undefined;
 
 const NONE: ReadonlySet<number> = new Set();
 
@@ -66,6 +66,7 @@ export class Session implements Exchange, AnswerSink {
   readonly #onDrain = (): void => {
     if (!this.#nodePaused) return;
     this.#nodePaused = false;
+    if (this.#waiting === "reader") this.#wait(undefined, 0);
     this.#connection?.socket.resume();
   };
   readonly #onClose = (): void => {
@@ -367,6 +368,8 @@ export class Session implements Exchange, AnswerSink {
     if (client.writableLength > HIGH_WATER_BYTES && !this.#nodePaused) {
       this.#nodePaused = true;
       this.#connection?.socket.pause();
+      // One who reads nothing at all holds a node.
+      if (this.#waiting === undefined) this.#wait("reader", this.#lane.limits.readMs);
     }
   }
 

@@ -1,5 +1,6 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { listen } from "../support.js";
+import type { Case } from "./cases.js";
 
 /** A message as it was on the wire, latin1. `complete`: its framing says that nothing is missing. */
 export interface Message {
@@ -43,7 +44,7 @@ const unchunk = (text: string, from: number): { body: string; trailers: string; 
 type Kind = { kind: "request" } | { kind: "answer"; methods: readonly string[]; closed: boolean };
 
 /** Reads messages one after the other; what does not end is the last, and not complete. */
-export const messagesIn = (text: string, what: Kind): Message[] => {
+const messagesIn = (text: string, what: Kind): Message[] => {
   const found: Message[] = [];
   let finals = 0;
   for (let at = 0; at < text.length; ) {
@@ -58,7 +59,9 @@ export const messagesIn = (text: string, what: Kind): Message[] => {
     at = headEnd + 4;
     const status = Number(line.split(" ")[1]);
     const interim = what.kind === "answer" && status < 200;
-    const bodiless = what.kind === "answer" && (interim || status === 204 || status === 304 || what.methods[finals] === "HEAD");
+    // One who could not read the request does not know that it was HEAD.
+    const toHead = what.kind === "answer" && what.methods[finals] === "HEAD" && /^(HTTP\/|$)/.test(text.slice(at, at + 5));
+    const bodiless = what.kind === "answer" && (interim || status === 204 || status === 304 || toHead);
     if (what.kind === "answer" && !interim) finals++;
     if (bodiless) continue;
     const length = valuesOf(message, "content-length")[0];
@@ -222,3 +225,42 @@ export const converse = (
       say(0);
     });
   });
+
+export interface Expected {
+  answers: readonly number[];
+  closed: boolean;
+  seen: number;
+  cut: boolean;
+}
+
+/** What came of one conversation, and whether its connection took another request. */
+export interface Conversation extends Outcome {
+  stillOpen: boolean;
+}
+
+const methodsIn = (say: string): string[] => [...say.matchAll(/(?:^|[^\w/])([A-Z]+) \S* HTTP\/1/g)].map((found) => found[1] ?? "");
+
+/** Holds one conversation with whoever listens on `port` and has `scripted` behind it. */
+export const run = async (
+  port: number,
+  scripted: ScriptedNode,
+  each: Pick<Case, "say" | "node" | "half">,
+  expected: Pick<Expected, "answers" | "closed" | "cut">,
+): Promise<Conversation> => {
+  scripted.play(each.node ?? {});
+  const pieces = typeof each.say === "string" ? [each.say] : each.say;
+  const methods = methodsIn(pieces.join(""));
+  const wanted = expected.cut ? expected.answers.length - 1 : expected.answers.length;
+  const { text, closed, stillOpen } = await converse(port, pieces, { wanted, closing: expected.closed, methods, half: each.half ?? false });
+  const all = messagesIn(text, { kind: "answer", methods, closed });
+  const isInterim = (line: string) => /^HTTP\/1\.1 1(?!01)/.test(line);
+  return {
+    answers: all.filter(({ line }) => !isInterim(line)),
+    interim: all.filter(({ line }) => isInterim(line)),
+    text,
+    closed,
+    stillOpen,
+    seen: [...scripted.seen],
+    raw: scripted.raw,
+  };
+};
