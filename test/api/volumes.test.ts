@@ -221,12 +221,13 @@ describe("attaching and detaching", () => {
     const volume = await make();
     const named = (instance: Json, volumeId: number) =>
       cloud.api.post(`/v4/cloud/instances/${instance.id}/configs`, { label: freshLabel("profile"), devices: { sdc: { volume_id: volumeId } } });
-    expect((await named(second, volume.id)).status).toBe(200);
-    expect((await refused(named(abroad, volume.id)))[0].reason).toContain("different regions");
+    expect((await refused(named(second, volume.id)))[0].reason).toContain("attach it first");
+    expect((await refused(named(abroad, volume.id)))[0].reason).toContain("both must be in one region");
     expect((await refused(named(second, 99_999)))[0].reason).toContain("No volume");
     await attached(volume, second);
+    expect((await named(second, volume.id)).status).toBe(200);
     const moved = await refused(cloud.api.post(`/v4/cloud/instances/${second.id}/migrate`, { region: "eu-west" }));
-    expect(moved[0].reason).toContain("detach them first");
+    expect(moved[0].reason).toContain("detach it first");
     await ok(cloud.api.post(path(volume, "/detach")));
     await reaches(volume, { cloud_id: null });
   });
@@ -378,6 +379,6 @@ describe("what is under way takes nothing else", () => {
     const { status, body } = await cloud.api.post(path(volume, "/attach"), { cloud_id: first.id });
     expect([status, body.cloud_id]).toEqual([200, first.id]);
     await reaches(volume, { io_ready: true, status: "active" });
-    expect(await jobs(volume)).toEqual(["volume_create finished", "volume_attach finished"]);
+    await until(async () => (await jobs(volume)).join() === "volume_create finished,volume_attach finished");
   });
 });

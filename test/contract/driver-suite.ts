@@ -217,6 +217,8 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       await driver.ensure({ ...second, ...helloWeb });
       const moving = spec().publicAddresses[0] ?? "";
       await servedPage(driver, moving, 8000);
+      // A runtime may let a deploy script end before it changes what is under it.
+      await servedPage(driver, second.publicAddresses[0] ?? "", 8000);
       // The receiver is asked while the holder has it; letting go comes a moment later.
       const receiving = driver.ensure({ ...second, ...helloWeb, publicAddresses: [moving] });
       await driver.ensure({ ...spec(helloWeb), publicAddresses: second.publicAddresses });
