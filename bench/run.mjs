@@ -8,6 +8,7 @@ import { printDns } from "./parts/dns.mjs";
 import { dockerRows, engine } from "./parts/docker.mjs";
 import { printTable } from "./parts/figures.mjs";
 import { upRows } from "./parts/health.mjs";
+import { listingRows } from "./parts/listing.mjs";
 import { memoryRows, startRows } from "./parts/start.mjs";
 import { stateRows } from "./parts/state.mjs";
 
@@ -28,6 +29,7 @@ const parts = [
   ["idle memory", () => memoryRows(answering ? ["process", "docker"] : ["process"])],
   ["health", upRows],
   ["10,000 instances", stateRows],
+  ["listing", listingRows],
   ...(answering ? [["docker", dockerRows]] : []),
 ];
 const subTables = [

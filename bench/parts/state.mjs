@@ -1,61 +1,16 @@
 // What 10,000 instances cost: one filtered page, a durable commit, 200 of them together, a start. Power is off: nothing boots.
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { addressesOf } from "../../dist/resources/addresses/address.js";
-import { kinds } from "../../dist/resources/cloud.js";
-import { schemaVersion } from "../../dist/resources/migrations.js";
-import { openStore } from "../../dist/store/open-store.js";
 import { startCloud } from "./cloud.mjs";
 import { line, median, timed } from "./figures.mjs";
 import { temporaryFolder } from "./folder.mjs";
+import { fill } from "./rows.mjs";
 
 const instances = 10_000;
 const asked = 200;
 const together = 200;
 const rounds = 5;
 const starts = 10;
-
-const instanceRow = (n) => ({
-  label: `web-${n}`,
-  region: "us-east",
-  type: "g6-nanode-1",
-  image: "cloud/debian12",
-  group: "",
-  tags: ["bench", `rack-${n % 40}`],
-  createdMs: 1_600_000_000_000 + n,
-  updatedMs: 1_600_000_000_000 + n,
-  power: "off",
-  boots: 0,
-  job: null,
-  rootPassHash: null,
-  authorizedKeys: [],
-  script: null,
-  scriptReported: false,
-  watchdogEnabled: true,
-  backupsEnabled: false,
-  backupsSchedule: { day: null, window: null },
-  alerts: { cpu: 90, networkIn: 10, networkOut: 10, transferQuota: 80, io: 10_000 },
-  hostUuid: n.toString(16).padStart(40, "0"),
-});
-const addressRow = (n, instanceId) => ({
-  address: `198.18.${(n >> 8) + 1}.${n % 256}`,
-  public: true,
-  region: "us-east",
-  instanceId,
-  rdns: null,
-});
-
-/** Rows as the API would have made them, written through the store itself. Backlot must not run on the folder. */
-const fill = async (folder) => {
-  const store = await openStore({ folder, kinds, schemaVersion, migrations: {}, onProblem: (reason) => console.error(reason) });
-  for (let at = 0; at < instances; at += 1000) {
-    await store.commit((tx) => {
-      for (let n = at; n < at + 1000; n++) tx.insert("address", addressRow(n, tx.insert("instance", instanceRow(n)).id));
-    });
-  }
-  if (addressesOf(store, 1).length !== 1) throw new Error("the rows do not fit together");
-  await store.close();
-};
 
 const several = async (count, act) => {
   const took = [];
@@ -161,7 +116,7 @@ export const stateRows = async () => {
   const state = temporaryFolder();
   // A first start settles the pools, so that the rows below are in nobody's way.
   await (await startCloud({ runtime: "process", state })).close();
-  await fill(state);
+  await fill(state, instances);
   const cloud = await startCloud({ runtime: "process", state });
   const lines = [...(await pageRows(cloud)), ...(await commitRows(cloud))];
   await cloud.close();

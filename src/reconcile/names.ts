@@ -82,6 +82,8 @@ export const openNames = ({ cloud, server, driver, upstreams, onFailure }: Names
   const closers = new Closers();
   /** Apex that each domain is served under, and the domain of each record: removed rows no longer say. */
   const apexes = new Map<number, string>();
+  /** The same the other way round, so that tens of thousands of domains cost a change of an instance nothing. */
+  const served = new Map<string, number>();
   const owners = new Map<number, number>();
   let ownSerial = 0;
 
@@ -108,10 +110,12 @@ export const openNames = ({ cloud, server, driver, upstreams, onFailure }: Names
     if (before !== undefined && before !== apex) {
       server.put(before, undefined);
       apexes.delete(id);
+      if (served.get(before) === id) served.delete(before);
       putOwn(); // a reverse zone of ours may have stood behind it
     }
     if (apex === undefined) return;
     apexes.set(id, apex);
+    served.set(apex, id);
     server.put(apex, makeDomain(id));
   };
 
@@ -136,9 +140,8 @@ export const openNames = ({ cloud, server, driver, upstreams, onFailure }: Names
     const serial = ownSerial;
     server.put(ownDomain, () => ownZone(ownNames(), serial));
     const wanted = reverseApexes(ownNames());
-    const taken = new Set(apexes.values());
-    for (const apex of reverse) if (!wanted.has(apex) && !taken.has(apex)) server.put(apex, undefined);
-    for (const apex of wanted) if (!taken.has(apex)) server.put(apex, () => reverseOf(ownNames(), reverseKeys, apex, serial));
+    for (const apex of reverse) if (!wanted.has(apex) && !served.has(apex)) server.put(apex, undefined);
+    for (const apex of wanted) if (!served.has(apex)) server.put(apex, () => reverseOf(ownNames(), reverseKeys, apex, serial));
     reverse = wanted;
   };
   /** The lists that names of ours were last made of: they are other arrays only when a row of theirs changed, and not for an observation. */

@@ -127,7 +127,7 @@ export const changeRoutes = [
         const row = requireInstance(tx, params.instanceId);
         requireIdle(row);
         const region = body.region ?? undefined;
-        if (region === undefined) throw invalid("No migration is pending here; name the region to move to.", "region");
+        if (region === undefined) throw invalid("No migration is pending here; say where to move it.", "region");
         refuse(regionProblems(cloud, region));
         if (region === row.region) throw invalid("The instance is there already.", "region");
         const [volume] = volumesOf(tx, row.id);

@@ -19,7 +19,7 @@ export const volumeFields = {
   status: field.read(z.enum(["creating", "active", "resizing", "deleting", "offline"]), "`offline`: it could not be made; its event says why.", {
     filter: true,
   }),
-  size: field.create(VolumeSize, "GB, 20 by default. Grows by `resize` only."),
+  size: field.create(VolumeSize, "GB, 20 by default. Grows by `resize` only.", { source: "description" }),
   region: field.create(z.string(), "Region id from `/v4/regions`; the instance's when `cloud_id` is given.", { filter: true }),
   cloudId: field.create(z.int().nullable(), "Instance that has it; null when none has."),
   cloudLabel: field.read(z.string().nullable(), "That instance's label."),
