@@ -54,6 +54,9 @@ const withoutUpgrade = (req: http.IncomingMessage): string => {
   return `${text}\r\n`;
 };
 
+const refusalOf = (req: http.IncomingMessage): Refusal | undefined =>
+  requestRefusal({ method: req.method ?? "", target: req.url ?? "", raw: req.rawHeaders }, req.httpVersion);
+
 export const createFront = ({ service, limits, keepAlive, beat, counted }: FrontOptions): Front => {
   const seats = new Map<Duplex, Seat>();
   let retired = false;
@@ -86,7 +89,7 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
   };
 
   const refused = (req: http.IncomingMessage, res: http.ServerResponse): boolean => {
-    const refusal = requestRefusal({ method: req.method ?? "", target: req.url ?? "", raw: req.rawHeaders }, req.httpVersion);
+    const refusal = refusalOf(req);
     if (refusal) answerRefusal(res, refusal, true);
     return refusal !== undefined;
   };
@@ -126,7 +129,7 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
     }
     counted();
     seat.tunnel = true;
-    const refusal = requestRefusal({ method: req.method ?? "", target: req.url ?? "", raw: req.rawHeaders }, req.httpVersion);
+    const refusal = refusalOf(req);
     if (refusal) sayLast(socket, rawRefusal(refusal));
     else service.upgrade(req, socket, head);
   });
@@ -140,7 +143,8 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
     // Broken in the body of the request whose head was read last, or in the head after it? Those before it get their answers either way.
     if (seat.latest?.complete) for (const res of seat.answers) res.once("close", () => seat.answers.size === 0 && say());
     else if (last.headersSent) socket.destroy();
-    else answerRefusal(last, refusal, true);
+    // Its head may be refused as well, and waits for its turn to say so: that comes first.
+    else answerRefusal(last, (seat.latest && refusalOf(seat.latest)) ?? refusal, true);
   });
 
   /** A client that stops in the middle of its body holds a node; one that waits because the node reads slowly does not count. */

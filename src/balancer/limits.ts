@@ -16,6 +16,8 @@ export interface Limits {
   readMs: number;
   /** An idle client connection is kept this long. */
   keepAliveMs: number;
+  /** For the second side of a tunnel to say something after the first has ended. */
+  halfTunnelMs: number;
   /** A UDP session without a datagram either way ends (contract 8.2: 16 s). */
   udpSessionMs: number;
   /** A client that half-closed is asked after this time whether it still reads. */
@@ -31,6 +33,7 @@ export const defaultLimits: Limits = {
   bodyMs: 60_000,
   readMs: 300_000,
   keepAliveMs: 75_000,
+  halfTunnelMs: 60_000,
   udpSessionMs: 16_000,
   halfClosedMs: 1_000,
 };

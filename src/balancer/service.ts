@@ -132,7 +132,7 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
         meter.requests++;
         if (!client.destroyed) {
           if (service.proxyProtocol !== "none") reached.write(proxyHeader(service.proxyProtocol, routeOf(client)));
-          return joinStreams(client, reached, () => {
+          return joinStreams(client, reached, limits.halfTunnelMs, () => {
             meter.bytesIn += reached.bytesWritten;
             meter.bytesOut += reached.bytesRead;
             roster.leave(node.id);

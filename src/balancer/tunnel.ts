@@ -11,19 +11,36 @@ const cut = (stream: Duplex): void => {
 
 /**
  * Joins two connections: bytes with back-pressure both ways, a half-close stays a half-close, a broken side breaks the other. `closed` is
- * called once, when both are gone.
+ * called once, when both are gone. When one side has ended, the other may go on as long as it says something every `silentMs`: on the wire a
+ * client that left for good looks like one that only finished talking.
  */
-export const joinStreams = (client: Duplex, node: Duplex, closed: () => void): void => {
+export const joinStreams = (client: Duplex, node: Duplex, silentMs: number, closed: () => void): void => {
   let open = 2;
+  let watch: NodeJS.Timeout | undefined;
+  const watchSilence = (speaker: Duplex) => {
+    let before = -1;
+    clearInterval(watch);
+    watch = setInterval(() => {
+      const { bytesRead } = speaker as Socket;
+      if (bytesRead === before) {
+        cut(client);
+        cut(node);
+      }
+      before = bytesRead;
+    }, silentMs);
+  };
   const join = (from: Duplex, to: Duplex) => {
     from.allowHalfOpen = true;
     from.on("error", () => cut(to));
+    from.once("end", () => watchSilence(to));
     from.once("close", () => {
       // Ended on both sides is a clean close; anything else must not look like one.
       if (from.readableEnded && from.writableFinished) to.end();
       else cut(to);
       open--;
-      if (open === 0) closed();
+      if (open > 0) return;
+      clearInterval(watch);
+      closed();
     });
     from.pipe(to);
   };

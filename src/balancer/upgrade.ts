@@ -78,7 +78,7 @@ export const upgradePass =
       socket.write(upgradeHead(answer.statusMessage ?? "", answer.rawHeaders, attempt.setCookie), "latin1");
       if (peerHead.length > 0) socket.write(peerHead);
       if (early && early.length > 0) peer.write(early);
-      joinStreams(socket, peer, () => {
+      joinStreams(socket, peer, attempt.limits.halfTunnelMs, () => {
         attempt.meter.bytesIn += (peer as Socket).bytesWritten;
         attempt.meter.bytesOut += (peer as Socket).bytesRead;
         settle({ kind: "done" });

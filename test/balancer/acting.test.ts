@@ -1,11 +1,11 @@
 import { createSocket, type Socket as Datagrams } from "node:dgram";
-import { connect } from "node:net";
+import { connect, createServer } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { ringHash } from "#backlot/balancer/algorithm.js";
 import { Gate } from "#backlot/balancer/gate.js";
 import { proxyHeader } from "#backlot/balancer/proxy-protocol.js";
 import { until } from "../support/until.js";
-import { applyOpen, closeLater, closeOpened, helloBackend, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
+import { applyOpen, closeLater, closeOpened, helloBackend, listen, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
 
 afterEach(closeOpened);
 
@@ -131,6 +131,17 @@ describe.each([true, false])("fast lane %s", (fastLane) => {
     expect(first?.bytesIn).toBe(good.received.join("").length);
     expect(first?.latency.reduce((sum, count) => sum + count, 0)).toBe(2);
   });
+});
+
+test("a tunnel whose client ended and whose node says nothing more does not stay for ever", async () => {
+  const server = createServer({ allowHalfOpen: true }, (socket) => void socket.on("error", () => undefined).resume());
+  const silent = await listen(server);
+  const plane = startPlane({ limits: { halfTunnelMs: 200 } });
+  const port = await applyOpen(plane, spec([node(1, silent)], { protocol: "tcp" }));
+  const client = await rawClient(port);
+  client.socket.end("bye");
+  await until(client.gone);
+  await until(async () => (await plane.counters())["config:1"]?.nodes[1]?.open === 0);
 });
 
 describe("the PROXY protocol", () => {

@@ -238,7 +238,9 @@ export interface Conversation extends Outcome {
   stillOpen: boolean;
 }
 
-const methodsIn = (say: string): string[] => [...say.matchAll(/(?:^|[^\w/])([A-Z]+) \S* HTTP\/1/g)].map((found) => found[1] ?? "");
+const METHOD = /(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|PROPFIND|TRACE|PURGE|BREW|CONNECT) \S* HTTP\/1/g;
+/** In order; a request may follow right behind the letters of a body. */
+const methodsIn = (say: string): string[] => [...say.matchAll(METHOD)].map((found) => found[1] ?? "");
 
 /** Holds one conversation with whoever listens on `port` and has `scripted` behind it. */
 export const run = async (
