@@ -331,10 +331,11 @@ describe("transfer", () => {
   it("what instances sent is in the account's figures once, over restarts of ours and of theirs, moves and readings at the same time", async () => {
     const first = await ledger();
     const { id } = await first.store.commit((tx) => tx.insert("instance", instance));
-    const sent = { since: "one", out: 0 };
+    const sent = { since: "one", out: 0, late: Promise.resolve() };
     const driver = {
       counters: async () => {
-        const { since, out } = sent;
+        const { since, out, late } = sent;
+        await late;
         return { since, cpuMs: 0, ioBytes: 0, network: { public: { in: 0, out }, private: { in: 9e9, out: 9e9 } } };
       },
     };
@@ -354,8 +355,20 @@ describe("transfer", () => {
       });
     };
     const meter = meterOf(first);
-    sent.out = 3e9;
-    await Promise.all([meter.measure(id), meter.measure(id)]);
+    await meter.measure(id);
+    let release = (): void => {};
+    sent.late = new Promise((go) => {
+      release = go;
+    });
+    sent.out = 2e9;
+    const slow = meter.measure(id);
+    Object.assign(sent, { out: 3e9, late: Promise.resolve() });
+    const quick = meter.measure(id);
+    await new Promise((go) => setImmediate(go));
+    release();
+    await Promise.all([slow, quick]);
+    // However the two were read.
+    await meter.measure(id);
     await first.store.commit((tx) => addTransfer(tx, start, { kind: "balancer", entityId: id, region: "us-east" }, { bytesIn: 0, bytesOut: 1e9 }));
     expect(accountTransfer(first.cloud)).toMatchObject({ used: 4, regionTransfers: [{ used: 0 }, { used: 0 }] });
     sent.out = 5e9;
