@@ -9,7 +9,7 @@ import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
 import { bodyLimitBytes, bytesOf, parseBody } from "./body.js";
 import { dialectOf, doorOf } from "./dialects/dialect.js";
 import { selected } from "./filter.js";
-import { madeBy, requireGranted, requireReferences, restrictedUser, visible } from "./grants.js";
+import { cloudOf, requireGranted, requireReferences, restrictedUser, visible } from "./grants.js";
 import { oauthRouter } from "./oauth/routes.js";
 import { requestFault } from "./origin.js";
 import { envelope, type Page, pageOf } from "./paging.js";
@@ -162,7 +162,7 @@ const serve = async <C>(cloud: Cloud, route: Route<C>, context: C, caller: Calle
   const { page, problems: pageProblems } = pageOf(query, dialectOf(res).pageSize);
   problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
   const remoteAddress = (req.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
-  const own = restricted && (context as unknown) === cloud ? (madeBy(cloud, restricted.id) as C) : context;
+  const own = restricted && (context as unknown) === cloud ? (cloudOf(cloud, restricted) as C) : context;
   const call = { cloud: own, ...parameters, query, body: undefined, caller, remoteAddress };
   const { verbatim = [] } = route.body ?? {};
   const untouched = verbatim === "all" ? [] : verbatim.map(snake);

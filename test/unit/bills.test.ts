@@ -361,14 +361,14 @@ describe("transfer", () => {
       release = go;
     });
     sent.out = 2e9;
+    const asked = () => new Promise((go) => setImmediate(go));
     const slow = meter.measure(id);
+    await asked();
     Object.assign(sent, { out: 3e9, late: Promise.resolve() });
     const quick = meter.measure(id);
-    await new Promise((go) => setImmediate(go));
+    await asked();
     release();
     await Promise.all([slow, quick]);
-    // However the two were read.
-    await meter.measure(id);
     await first.store.commit((tx) => addTransfer(tx, start, { kind: "balancer", entityId: id, region: "us-east" }, { bytesIn: 0, bytesOut: 1e9 }));
     expect(accountTransfer(first.cloud)).toMatchObject({ used: 4, regionTransfers: [{ used: 0 }, { used: 0 }] });
     sent.out = 5e9;
