@@ -166,7 +166,9 @@ const serve = async <C>(cloud: Cloud, route: Route<C>, context: C, caller: Calle
   const call = { cloud: own, ...parameters, query, body: undefined, caller, remoteAddress };
   const { verbatim = [] } = route.body ?? {};
   const untouched = verbatim === "all" ? [] : verbatim.map(snake);
-  const checked = collecting(problems, () => checkedBody(route, call, problems.length, req, (body) => dialectOf(res).heard(body, untouched)));
+  const { heard, named } = dialectOf(res);
+  const understood = (body: unknown): unknown => named(`${route.method} ${route.path}`, heard(body, untouched));
+  const checked = collecting(problems, () => checkedBody(route, call, problems.length, req, understood));
   problems.push(...(checked?.problems ?? []));
   if (restricted) requireReferences(cloud, restricted, checked?.body);
   // A list is only read, so its filter is judged even when something else is wrong.
