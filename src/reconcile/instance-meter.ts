@@ -25,6 +25,8 @@ const readAtMostEveryMs = 500;
 const blockBytes = 4096;
 const readAtOnce = 4;
 
+const byInstance = (row: MeterRow) => row.instanceId;
+
 interface Reading {
   atMs: number;
   counters: MachineCounters;
@@ -81,11 +83,11 @@ export const openInstanceMeter = ({ cloud, driver, onFailure }: MeterOptions): I
 
   const count = async (row: InstanceRow, counters: MachineCounters): Promise<void> => {
     if (counters.network === null) return;
-    const before = store.list("meter").find((meter) => meter.instanceId === row.id);
+    const before = store.find("meter", byInstance, row.id)[0];
     const { bytesIn, bytesOut } = carriedSince(before, counters);
     if (before?.since === counters.since && bytesIn + bytesOut === 0) return;
     await store.commit((tx) => {
-      const meter = tx.list("meter").find((entry) => entry.instanceId === row.id);
+      const meter = tx.find("meter", byInstance, row.id)[0];
       const bytes = carriedSince(meter, counters);
       const { in: publicIn, out: publicOut } = counters.network?.public ?? { in: 0, out: 0 };
       const stand = { since: counters.since, bytesIn: publicIn, bytesOut: publicOut };
@@ -117,7 +119,7 @@ export const openInstanceMeter = ({ cloud, driver, onFailure }: MeterOptions): I
   };
 
   const measureAll = async (): Promise<void> => {
-    const ids = store.list("instance").map((row) => row.id);
+    const ids = store.list("instance").flatMap(({ id }) => (observed(store, "instance", id)?.running === true ? [id] : []));
     for (let at = 0; at < ids.length; at += readAtOnce) await Promise.all(ids.slice(at, at + readAtOnce).map(measureOrTell));
     await forgetGone();
   };

@@ -1,19 +1,8 @@
+import { Groups, type Key, placeOf } from "./groups.js";
 import type { Row } from "./store.js";
 
 /** Rows by id as they become; `undefined` removes. */
 export type Changes = ReadonlyMap<number, Row | undefined>;
-
-/** The index of the first row whose id is not below `id`. */
-const placeOf = (rows: readonly Row[], id: number): number => {
-  let low = 0;
-  let high = rows.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((rows[middle]?.id ?? 0) < id) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-};
 
 /** A changed copy. Copying 10,000 rows and replacing one takes some 20 µs; sorting or rebuilding them would take milliseconds. */
 const patched = (rows: readonly Row[], changes: Changes): readonly Row[] => {
@@ -41,6 +30,8 @@ export class Table {
   #listed: readonly Row[] | undefined;
   /** Changes that `#listed` does not show yet. */
   #pending = new Map<number, Row | undefined>();
+  /** Of `#rows`, by each key that was ever asked for. */
+  readonly #groups = new Map<Key, Groups>();
 
   private constructor(below: Table | undefined, nextId: number) {
     this.#below = below;
@@ -83,8 +74,31 @@ export class Table {
     return this.#listed;
   }
 
+  /**
+   * The rows of which `key` says `value`, in order of id. A draft asks the table below and lays its own changes over the answer, so nothing
+   * is to be put back when it is dropped.
+   */
+  find(key: Key, value: unknown): readonly Row[] {
+    if (this.#below === undefined) return this.#groupsBy(key).of(value);
+    const below = this.#below.find(key, value);
+    if (this.#rows.size === 0) return below;
+    const own = this.#groupsBy(key).of(value);
+    const rest = below.filter((row) => !this.#rows.has(row.id));
+    return own.length === 0 ? rest : [...rest, ...own].sort((a, b) => a.id - b.id);
+  }
+
+  #groupsBy(key: Key): Groups {
+    let groups = this.#groups.get(key);
+    if (groups === undefined) {
+      groups = new Groups(key, this.#rows.values());
+      this.#groups.set(key, groups);
+    }
+    return groups;
+  }
+
   /** A row that is named, even to be removed, takes its id for good. */
   put(id: number, row: Row | undefined): void {
+    for (const groups of this.#groups.values()) groups.move(this.#rows.get(id), row);
     if (row === undefined && this.#below === undefined) this.#rows.delete(id);
     else this.#rows.set(id, row);
     this.#pending.set(id, row);

@@ -1,7 +1,6 @@
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
 import type { UsageRow } from "../billing/usage.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 
 /** Bytes that one thing carried in one calendar month (UTC). Kept after the thing is gone: the account carried them. */
 export interface TransferMonthRow extends Row {
@@ -14,7 +13,6 @@ export interface TransferMonthRow extends Row {
   bytesOut: number;
 }
 
-type Reader = Pick<CloudStore | Tx, "list">;
 type Carrier = Pick<TransferMonthRow, "kind" | "entityId" | "region">;
 
 /** `YYYY-MM` in UTC. */
@@ -23,7 +21,7 @@ export const monthOf = (ms: number): string => new Date(ms).toISOString().slice(
 const byCarrier = (row: TransferMonthRow) => `${row.month} ${row.kind} ${row.entityId}`;
 
 const transferRow = (reader: Reader, month: string, { kind, entityId }: Omit<Carrier, "region">): TransferMonthRow | undefined =>
-  indexBy(reader.list("transferMonth"), byCarrier).get(`${month} ${kind} ${entityId}`)?.[0];
+  reader.find("transferMonth", byCarrier, `${month} ${kind} ${entityId}`)[0];
 
 /** Adds bytes to the month in which they were counted. For the loops that read counters; nothing is written when there are none. */
 export const addTransfer = (tx: Tx, atMs: number, carrier: Carrier, bytes: { bytesIn: number; bytesOut: number }): void => {
