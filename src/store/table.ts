@@ -4,19 +4,30 @@ import type { Row } from "./store.js";
 /** Rows by id as they become; `undefined` removes. */
 export type Changes = ReadonlyMap<number, Row | undefined>;
 
-/** A changed copy. Copying 10,000 rows and replacing one takes some 20 µs; sorting or rebuilding them would take milliseconds. */
+/** Taking one row out moves those behind it, some 20 µs among 50,000; more than this many are left out while copying. */
+const fewRemoved = 16;
+
+/** A changed copy: one allocation, which is what it costs (0.3 ms for 50,000 rows); growing a copy would make another. */
 const patched = (rows: readonly Row[], changes: Changes): readonly Row[] => {
-  const copy = rows.slice();
-  const removed = new Set<number>();
+  const last = rows.at(-1)?.id ?? 0;
+  const added = [...changes.values()].flatMap((row) => (row && row.id > last ? [row] : []));
+  const copy = added.length === 0 ? rows.slice() : rows.concat(added.sort((a, b) => a.id - b.id));
+  const removed: number[] = [];
   for (const [id, row] of changes) {
+    if (id > last) continue;
     const place = placeOf(copy, id);
     const known = copy[place]?.id === id;
     if (row === undefined) {
-      if (known) removed.add(id);
+      if (known) removed.push(id);
     } else if (known) copy[place] = row;
     else copy.splice(place, 0, row);
   }
-  return removed.size === 0 ? copy : copy.filter((row) => !removed.has(row.id));
+  if (removed.length > fewRemoved) {
+    const all = new Set(removed);
+    return copy.filter((row) => !all.has(row.id));
+  }
+  for (const id of removed) copy.splice(placeOf(copy, id), 1);
+  return copy;
 };
 
 /**

@@ -54,6 +54,7 @@ export const regionRange = (cloud: Pick<Cloud, "store" | "settings">, region: st
 
 const byAddress = (row: { address: string }) => row.address;
 const byInstance = (row: { instanceId: number }) => row.instanceId;
+const byPrivateRegion = (row: { public: boolean; region: string }) => (row.public ? null : row.region);
 const isShared = (row: AddressRow) => row.sharedWith.length > 0;
 
 /** The first three numbers of an address, or of an address and port. */
@@ -106,8 +107,7 @@ const regionSlice = (tx: Tx, { settings }: Pick<Cloud, "settings">, region: stri
 
 /** Gives a region's piece back when no private address of it is left, so that a clash with a later network can be got rid of. */
 const releaseSlice = (tx: Tx, region: string): void => {
-  const isHere = (row: { public: boolean; region: string }) => !row.public && row.region === region;
-  if (tx.list("address").some(isHere) || tx.list("freedAddress").some(isHere)) return;
+  if (tx.find("address", byPrivateRegion, region).length > 0 || tx.find("freedAddress", byPrivateRegion, region).length > 0) return;
   const row = tx.list("slice").find((entry) => entry.region === region);
   if (row) tx.remove("slice", row.id);
 };
