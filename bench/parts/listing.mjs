@@ -21,6 +21,7 @@ const operations = (cloud, size) => ({
     cloud.ask("GET", "/v4/cloud/instances", { headers: { "x-filter": JSON.stringify({ label: { "+contains": "web-7" }, "+order_by": "label" }) } }),
   change: (n) => cloud.ask("PUT", `/v4/cloud/instances/${1 + ((n * 37) % size)}`, { body: { label: `renamed-${size}-${n}` } }),
   creation: (n) => cloud.ask("POST", "/v4/domains", { body: { type: "master", domain: `made-${size}-${n}.test`, soa_email: "bench@example.test" } }),
+  instance: (n) => cloud.ask("POST", "/v4/cloud/instances", { body: { type: "g6-nanode-1", region: "us-east", label: `made-${size}-${n}` } }),
 });
 
 const words = {
@@ -28,6 +29,7 @@ const words = {
   filter: "GET a page, label +contains, ordered",
   change: "PUT a label",
   creation: "POST a domain",
+  instance: "POST an instance without an image",
 };
 
 const measured = async (size) => {

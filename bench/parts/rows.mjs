@@ -28,7 +28,7 @@ const instanceRow = (n) => ({
 });
 
 const addressRow = (n) => ({
-  address: `198.${18 + (n >> 16)}.${((n >> 8) + 1) % 256}.${n % 256}`,
+  address: `100.${64 + (n >> 16)}.${((n >> 8) + 1) % 256}.${n % 256}`,
   public: true,
   region: "us-east",
   rdns: null,

@@ -1,5 +1,4 @@
 import { Fault } from "../kernel/fault.js";
-import { indexBy } from "../kernel/index-by.js";
 import type { Caller, Method } from "../kernel/route.js";
 import type { Cloud } from "../resources/cloud.js";
 import type { GrantRow } from "../resources/oauth/grant.js";
@@ -16,14 +15,14 @@ type Reader = Pick<Cloud, "store" | "clock" | "controlHash">;
 const bearerOf = (header: string): string | undefined => /^Bearer +([\x21-\x7e]{1,512})$/i.exec(header.trim())?.[1];
 
 const personalCaller = ({ store, clock }: Reader, hash: string): Caller | undefined => {
-  const row = indexBy(store.list("token"), byHash).get(hash)?.[0];
+  const row = store.find("token", byHash, hash)[0];
   const user = row && userNamed(store, row.username);
   if (!row || !user || (row.expiresMs !== null && row.expiresMs <= clock.now())) return undefined;
   return { tokenId: row.id, userId: user.id, username: user.username, scopes: row.scopes };
 };
 
 const applicationCaller = ({ store, clock }: Reader, hash: string): Caller | undefined => {
-  const row = indexBy(store.list("oauthGrant"), byAccessHash).get(hash)?.[0];
+  const row = store.find("oauthGrant", byAccessHash, hash)[0];
   const user = row && store.get("user", row.userId);
   if (!row || !user || row.accessExpiresMs <= clock.now()) return undefined;
   return { tokenId: 0, userId: user.id, username: user.username, scopes: row.accessScopes };

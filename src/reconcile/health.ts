@@ -1,7 +1,6 @@
 import { type ProbeResult, probe } from "../balancer/probe.js";
 import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
-import { indexBy } from "../kernel/index-by.js";
 import { addressesOf, addressRow } from "../resources/addresses/address.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import type { ConfigRow } from "../resources/configs/config.js";
@@ -35,7 +34,7 @@ const recoveryMs = 5_000;
 const shortestTimeoutMs = 100;
 const shortestPauseMs = 20;
 
-const hostOf = (row: NodeRow): string | undefined => parseNodeAddress(row.address)?.host;
+const hostOf = (row: NodeRow): string | null => parseNodeAddress(row.address)?.host ?? null;
 
 export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health => {
   const { store, clock } = cloud;
@@ -176,9 +175,8 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     }
     if (kind === "config" && !sameConfig(id)) for (const row of nodesOf(store, id)) hintAfresh(row.id);
     if (kind === "instance") {
-      const nodes = indexBy(store.list("node"), hostOf);
       const tell = observed(store, "instance", id)?.running ? hint : hintAfresh;
-      for (const { address } of addressesOf(store, id)) for (const row of nodes.get(address) ?? []) tell(row.id);
+      for (const { address } of addressesOf(store, id)) for (const row of store.find("node", hostOf, address)) tell(row.id);
     }
   });
 

@@ -25,6 +25,8 @@ const readAtMostEveryMs = 500;
 const blockBytes = 4096;
 const readAtOnce = 4;
 
+const byInstance = (row: MeterRow) => row.instanceId;
+
 interface Reading {
   atMs: number;
   counters: MachineCounters;
@@ -83,12 +85,12 @@ export const openInstanceMeter = ({ cloud, driver, onFailure }: MeterOptions): I
 
   const count = async (row: InstanceRow, counters: MachineCounters): Promise<void> => {
     if (counters.network === null) return;
-    const before = store.list("meter").find((meter) => meter.instanceId === row.id);
+    const before = store.find("meter", byInstance, row.id)[0];
     const { in: publicIn, out: publicOut } = counters.network.public;
     const stand = { since: counters.since, bytesIn: publicIn, bytesOut: publicOut };
     if (before?.since === stand.since && before.bytesIn === publicIn && before.bytesOut === publicOut) return;
     await store.commit((tx) => {
-      const meter = tx.list("meter").find((entry) => entry.instanceId === row.id);
+      const meter = tx.find("meter", byInstance, row.id)[0];
       const bytes = carriedSince(meter, counters);
       if (meter) tx.update("meter", meter.id, stand);
       else tx.insert("meter", { instanceId: row.id, ...stand });
@@ -127,7 +129,7 @@ export const openInstanceMeter = ({ cloud, driver, onFailure }: MeterOptions): I
   };
 
   const measureAll = async (): Promise<void> => {
-    const ids = store.list("instance").map((row) => row.id);
+    const ids = store.list("instance").flatMap(({ id }) => (observed(store, "instance", id)?.running === true ? [id] : []));
     for (let at = 0; at < ids.length; at += readAtOnce) await Promise.all(ids.slice(at, at + readAtOnce).map(measureOrTell));
     await forgetGone();
   };

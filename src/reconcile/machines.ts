@@ -205,13 +205,18 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
 
   const loop: Loop = openLoop({ reconcile, clock, onFailure, concurrency: 64 });
   /** Our own observations are told to watchers too, and a new label or tag moves nothing. */
-  const known = new Map<number, string>();
+  const known = new Map(store.list("instance").map((row) => [row.id, row]));
+  const isAsWanted = (id: number, row: InstanceRow | undefined): boolean => {
+    const before = known.get(id);
+    if (isSame(known, id, row)) return true;
+    return before !== undefined && row !== undefined && JSON.stringify(wantedOf(row)) === JSON.stringify(wantedOf(before));
+  };
   const watching = store.watch((kind, id) => {
     if (kind === "instance") {
       const row = store.get("instance", id);
       const current = underWay.get(id);
       if (current && row?.job && row.job.eventId !== current.eventId) current.overtaken.abort();
-      if (!isSame(known, id, row && JSON.stringify(wantedOf(row)))) loop.poke(id);
+      if (!isAsWanted(id, row)) loop.poke(id);
     }
     if (kind === "address") {
       const holder = store.get("address", id)?.instanceId;
@@ -243,6 +248,7 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     for (const id of machines.keys()) if (!store.get("instance", id)) loop.poke(id);
     // Asked of the rows after the listing: a name is in a row before there is anything of that name.
     const prepared = await driver.prepared();
+    if (prepared.length === 0) return;
     const named = namedFileSystems(store);
     for (const name of prepared) if (!named.has(name)) await driver.discard(name);
   };

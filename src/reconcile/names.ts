@@ -9,6 +9,8 @@ import { ownDomain } from "../resources/domains/rules.js";
 import { recordsOf } from "../resources/records/record.js";
 import { zoneOfRows } from "../resources/records/zone.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
+import type { Row } from "../store/store.js";
+import { isSame } from "./known-rows.js";
 import { type OwnNames, ownZone, type ReverseKeys, reverseApexes, reverseOf } from "./own-zones.js";
 import { openSecondaries } from "./secondaries.js";
 
@@ -36,7 +38,7 @@ const mostResolvers = 3;
 /** How often it is tried to open what guests ask (another program may have left the port meanwhile), in real ms. */
 const guestLookMs = 15_000;
 /** Kinds of rows that names of ours are made of. */
-const namedKinds: ReadonlySet<string> = new Set(["instance", "address", "balancer", "slice"]);
+const namedKinds = ["instance", "address", "balancer", "slice"] as const;
 
 const slaveZone = (row: DomainRow, { soa, records }: FetchedZone): Zone => ({
   apex: row.domain,
@@ -144,13 +146,17 @@ export const openNames = ({ cloud, server, driver, upstreams, onFailure }: Names
     for (const apex of wanted) if (!served.has(apex)) server.put(apex, () => reverseOf(ownNames(), reverseKeys, apex, serial));
     reverse = wanted;
   };
-  /** The lists that names of ours were last made of: they are other arrays only when a row of theirs changed, and not for an observation. */
-  let madeOf: readonly unknown[] = [];
+  /** The rows that names of ours were told of: an observation is news too, and of the same row. */
+  const told = new Map(namedKinds.map((kind) => [kind, new Map<number, Row>()]));
+  let isDue = false;
+  /** Once for all rows of a commit, and before anybody's next question: that comes with a later turn. */
   const followOwn = (): void => {
-    const lists = [store.list("instance"), store.list("address"), store.list("balancer"), store.list("slice")];
-    if (lists.every((list, at) => list === madeOf[at])) return;
-    madeOf = lists;
-    putOwn();
+    if (isDue) return;
+    isDue = true;
+    queueMicrotask(() => {
+      isDue = false;
+      putOwn();
+    });
   };
 
   const secondaries = openSecondaries({ cloud, onChange: putDomain, onFailure });
@@ -165,13 +171,14 @@ export const openNames = ({ cloud, server, driver, upstreams, onFailure }: Names
       else owners.delete(id);
       putDomain(domain);
     }
-    if (namedKinds.has(kind)) followOwn();
+    const named = namedKinds.find((each) => each === kind);
+    if (named && !isSame(told.get(named) ?? new Map(), id, store.get(named, id))) followOwn();
   });
   closers.add(() => watching.close());
 
   for (const row of store.list("record")) owners.set(row.id, row.domainId);
   for (const row of store.list("domain")) putDomain(row.id);
-  followOwn();
+  putOwn();
 
   /** Guests are behind the gateways of the networks that this state has made, or is about to make. */
   const gateways = (): string[] =>

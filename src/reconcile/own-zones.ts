@@ -1,5 +1,4 @@
 import { formatIpv4, parseCidr } from "../kernel/addresses.js";
-import { indexBy } from "../kernel/index-by.js";
 import { bareName, isOwnerName, pointerName, type RecordData, reverseZone, type Soa, type Zone, type ZoneRecord } from "../kernel/names.js";
 import { type AddressRow, addressesOf, defaultRdns, reverseName } from "../resources/addresses/address.js";
 import { type BalancerRow, balancerHostname } from "../resources/balancers/balancer.js";
@@ -85,14 +84,13 @@ const pointer = (at: string, host: string): ZoneRecord[] => record(pointerName(a
 
 /** What the addresses of one /24 are called the other way round: the chosen `rdns`, else the default name of a public address. */
 export const reverseOf = ({ store, real }: OwnNames, keys: ReverseKeys, apex: string, serial: number): Zone => {
-  const rows = store.list("address");
   const named = (row: AddressRow, at: string): ZoneRecord[] => {
     const name = reverseName(row);
     return name === null ? [] : pointer(at, name);
   };
   return zone(apex, serial, [
-    ...(indexBy(rows, keys.shown).get(apex) ?? []).flatMap((row) => named(row, row.address)),
-    ...(indexBy(rows, keys.real).get(apex) ?? []).flatMap((row) => named(row, real(row.address))),
-    ...(indexBy(store.list("balancer"), byBalancerZone).get(apex) ?? []).flatMap((row) => pointer(row.ipv4, balancerHostname(row))),
+    ...store.find("address", keys.shown, apex).flatMap((row) => named(row, row.address)),
+    ...store.find("address", keys.real, apex).flatMap((row) => named(row, real(row.address))),
+    ...store.find("balancer", byBalancerZone, apex).flatMap((row) => pointer(row.ipv4, balancerHostname(row))),
   ]);
 };

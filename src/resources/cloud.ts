@@ -1,6 +1,6 @@
 import type { Clock } from "../kernel/clock.js";
 import type { Soa, ZoneRecord } from "../kernel/names.js";
-import type { Row, Store, Transaction } from "../store/store.js";
+import type { Row, Rows, Store, Transaction } from "../store/store.js";
 import type { AccountRow } from "./account/account.js";
 import type { AddressRow, FreedAddressRow, SliceRow } from "./addresses/address.js";
 import type { BackupRow } from "./backups/backup.js";
@@ -121,6 +121,8 @@ export const firstIds: Partial<Record<keyof Kinds, number>> = { script: firstOwn
 
 export type CloudStore = Store<Kinds>;
 export type Tx = Transaction<Kinds>;
+/** What only reads: the store, or a change under way, which sees what it did. */
+export type Reader = Rows<Kinds>;
 
 /** What the loops saw last; memory only, so everything may be absent. */
 interface ObservedKinds {

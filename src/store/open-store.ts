@@ -159,6 +159,7 @@ const open = async <K extends Record<keyof K, Row>>(options: StoreOptions<K>, di
     owner: document.owner,
     get: (kind, id) => tables.of(kind as string).get(id) as K[typeof kind] | undefined,
     list: (kind) => tables.of(kind as string).list() as readonly K[typeof kind][],
+    find: (kind, key, value) => tables.of(kind as string).find(key, value) as readonly K[typeof kind][],
     commit: <T>(change: (tx: never) => T) => commits.commit(change as unknown as Change) as Promise<T>,
     observe: (kind, id, seen) => news.observe(kind, id, seen),
     observed: (kind, id) => news.observed(kind, id),

@@ -12,6 +12,7 @@ export const transactionOn = (draft: Tables): { tx: Transaction<Record<string, R
   const tx: Transaction<Record<string, Row>> = {
     get: (kind, id) => of(kind).get(id),
     list: (kind) => of(kind).list(),
+    find: (kind, key, value) => of(kind).find(key, value),
     insert: (kind, row) => {
       const table = of(kind);
       const id = table.nextId;

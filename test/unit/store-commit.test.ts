@@ -223,3 +223,23 @@ test("closing waits for the commits that were taken and refuses later ones", asy
   expect(await taken).toMatchObject({ label: "taken" });
   expect(labels(await open(folder))).toEqual(["taken"]);
 });
+
+test.each([1, 16, 17, 60])("a list shows %i removals, a change and additions of one commit, in order, and the one before it stays", async (count) => {
+  const store = await open(tempFolder());
+  await store.commit((tx) => {
+    for (let n = 1; n <= 100; n += 1) tx.insert("thing", { label: `thing-${n}` });
+  });
+  const before = store.list("thing");
+  const during = await store.commit((tx) => {
+    tx.insert("thing", { label: "new" });
+    tx.insert("thing", { label: "newer" });
+    for (let n = 1; n <= count; n += 1) tx.remove("thing", n + 20);
+    tx.update("thing", 100, { label: "changed" });
+    tx.remove("thing", 101);
+    return tx.list("thing").map((row) => row.label);
+  });
+  const left = Array.from({ length: 99 }, (_, at) => at + 1).filter((id) => id <= 20 || id > 20 + count);
+  expect(labels(store)).toEqual([...left.map((id) => `thing-${id}`), "changed", "newer"]);
+  expect(during).toEqual(labels(store));
+  expect(before).toHaveLength(100);
+});

@@ -2,7 +2,7 @@ import { wireTime } from "../../kernel/clock.js";
 import type { Row } from "../../store/store.js";
 import { sumOf } from "../billing/bill.js";
 import { balanceCents, billingRow, uninvoiced, usdOf } from "../billing/invoice.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 
 /** What a caller may say about the account (contract 14.1). */
@@ -65,8 +65,6 @@ const fresh: Omit<AccountRow, "id"> = {
   agreements: { billingAgreement: false, euModel: false, masterServiceAgreement: false, privacyPolicy: false },
   eventsSeen: 0,
 };
-
-type Reader = Pick<CloudStore | Tx, "list">;
 
 export const accountOf = (reader: Reader): Omit<AccountRow, "id"> => reader.list("account")[0] ?? fresh;
 

@@ -1,11 +1,9 @@
 import { Fault, type Problem } from "../../kernel/fault.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { recordsOf } from "../records/record.js";
 import { absoluteName } from "../records/rules.js";
 import { type AddressRow, defaultRdns } from "./address.js";
-
-type Reader = Pick<CloudStore | Tx, "list">;
 
 /** Names compare without case and without the root's dot (RFC 4343, RFC 1034 section 3.1). */
 const plain = (name: string): string => name.toLowerCase().replace(/\.$/, "");

@@ -1,7 +1,7 @@
 import { Fault, notFound, type Problem } from "../../kernel/fault.js";
 import { type CreateBody, createSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Call, type Listing, type Route, route } from "../../kernel/route.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import { isDeleting, requireInstance } from "../instances/instance.js";
 import { type AddressRow, addressesOf, addressRow, addressView, reverseName, sharedBy } from "./address.js";
 import { addressFields, assignFields, reverseFields, shareFields } from "./fields.js";
@@ -18,7 +18,6 @@ import {
   typeProblems,
 } from "./rules.js";
 
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
 type Create = CreateBody<typeof addressFields>;
 type Reverse = UpdateBody<typeof reverseFields>;
 

@@ -1,10 +1,8 @@
 import { Fault, invalid, type Problem } from "../../kernel/fault.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { type InstanceRow, instanceEntity, isDeleting } from "../instances/instance.js";
 import { type AddressRow, addressesOf, addressRow, allocateAddress, freeFrom } from "./address.js";
-
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
 /** Several public addresses are allowed, unlike in the public API (docs/decisions/005-addresses.md), up to this many of an instance. */
 const publicLimit = 8;

@@ -1,8 +1,7 @@
 import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { type DiskRow, disksOf, freshFingerprint, isBootable } from "../disks/disk.js";
 import type { InstanceRow } from "../instances/instance.js";
 import { profilesOf } from "../profiles/profile.js";
@@ -39,13 +38,10 @@ export interface BackupRow extends Row {
   eventId: number | null;
 }
 
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
-
 const byInstance = (row: BackupRow): number => row.instanceId;
 
 /** In order of age, the oldest first. */
-export const backupsOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): readonly BackupRow[] =>
-  indexBy(reader.list("backup"), byInstance).get(instanceId) ?? [];
+export const backupsOf = (reader: Reader, instanceId: number): readonly BackupRow[] => reader.find("backup", byInstance, instanceId);
 
 export const isUnderWay = (row: BackupRow): boolean => row.status === "pending" || row.status === "running";
 
@@ -113,7 +109,7 @@ export const backupView = (row: BackupRow) => ({
 });
 
 /** Contract 9.7: the newest of each that succeeded, and what is under way. */
-export const backupsView = (reader: Pick<CloudStore | Tx, "list">, instanceId: number) => {
+export const backupsView = (reader: Reader, instanceId: number) => {
   const rows = [...backupsOf(reader, instanceId)].reverse();
   const snapshots = rows.filter((row) => row.type === "snapshot");
   const shown = (row: BackupRow | undefined) => (row === undefined ? null : backupView(row));
@@ -127,7 +123,7 @@ export const backupsView = (reader: Pick<CloudStore | Tx, "list">, instanceId: n
 };
 
 /** The `backups` member of an instance (contract 9.1). */
-export const backupsSummary = (reader: Pick<CloudStore | Tx, "list">, row: InstanceRow) => {
+export const backupsSummary = (reader: Reader, row: InstanceRow) => {
   const finished = backupsOf(reader, row.id).flatMap((backup) => (backup.status === "successful" ? (backup.finishedMs ?? []) : []));
   return {
     enabled: row.backupsEnabled,

@@ -3,7 +3,7 @@ import { wireTime } from "../../kernel/clock.js";
 import { Fault, notFound } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
 import { defaultRdns } from "../addresses/address.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, CloudStore, Reader, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import { monthOf, transferOf } from "../transfer/transfer.js";
 
@@ -20,7 +20,7 @@ export interface BalancerRow extends Row {
 }
 
 /** The lowest free address of the range; when the range is a single address all balancers share it (DESIGN section 3 "Addresses"). */
-export const freeBalancerAddress = (tx: Pick<Tx, "list">, cidr: string): string => {
+export const freeBalancerAddress = (tx: Reader, cidr: string): string => {
   const range = parseCidr(cidr);
   if (!range) throw new Error(`settings hold a malformed range: ${cidr}`);
   if (range.size === 1) return formatIpv4(range.base);

@@ -1,7 +1,7 @@
 import type { Problem } from "../../kernel/fault.js";
 import { createSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
-import type { Cloud, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { configsOf } from "../configs/config.js";
 import { type ConfigWanted, insertConfig, newConfigProblems, removeConfig } from "../configs/routes.js";
 import { recordEvent } from "../events/event.js";
@@ -19,12 +19,14 @@ interface BalancerWanted {
   configs?: ConfigWanted[];
 }
 
-const labelProblems = (tx: Pick<Tx, "list">, label: string | undefined, except: number | null): Problem[] =>
-  label !== undefined && tx.list("balancer").some((row) => row.label === label && row.id !== except)
+const byLabel = (row: BalancerRow) => row.label;
+
+const labelProblems = (tx: Reader, label: string | undefined, except: number | null): Problem[] =>
+  label !== undefined && tx.find("balancer", byLabel, label).some((row) => row.id !== except)
     ? [{ reason: "Another balancer has it; it must be unique.", field: "label" }]
     : [];
 
-const createProblems = (tx: Pick<Tx, "list">, cloud: Cloud, body: Partial<BalancerWanted>, flagged: ReadonlySet<string> = new Set()): Problem[] => {
+const createProblems = (tx: Reader, cloud: Cloud, body: Partial<BalancerWanted>, flagged: ReadonlySet<string> = new Set()): Problem[] => {
   const isRegion = cloud.catalogue.regions.some((entry) => entry.id === body.region);
   const region = isRegion ? (body.region ?? null) : null;
   const configs = body.configs ?? [];

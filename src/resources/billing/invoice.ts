@@ -1,7 +1,7 @@
 import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, CloudStore, Reader, Tx } from "../cloud.js";
 import { monthOf } from "../transfer/transfer.js";
 import { type Item, itemsBetween, sumOf } from "./bill.js";
 import { type Moment, monthMs } from "./billed-time.js";
@@ -23,8 +23,6 @@ export interface BillingRow extends Row {
   /** The running month's beginning. */
   month: Moment;
 }
-
-type Reader = Pick<CloudStore | Tx, "list">;
 
 export const billingRow = (reader: Reader): BillingRow | undefined => reader.list("billing")[0];
 

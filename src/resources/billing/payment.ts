@@ -1,7 +1,7 @@
 import { wireTime } from "../../kernel/clock.js";
 import type { Problem } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
-import type { CloudStore, Tx } from "../cloud.js";
+import type { Reader, Tx } from "../cloud.js";
 import { balanceCents, usdOf } from "./invoice.js";
 
 /** A payment that somebody noted: no money moves. */
@@ -36,7 +36,7 @@ export interface PaymentWanted {
   paymentMethodId?: number | undefined;
 }
 
-export const paymentProblems = (reader: Pick<CloudStore | Tx, "list">, { usd, paymentMethodId }: Partial<PaymentWanted>): Problem[] => {
+export const paymentProblems = (reader: Reader, { usd, paymentMethodId }: Partial<PaymentWanted>): Problem[] => {
   const problems: Problem[] = [];
   const methods = reader.list("paymentMethod");
   if (paymentMethodId !== undefined && !methods.some((row) => row.id === paymentMethodId)) {

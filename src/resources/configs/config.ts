@@ -1,7 +1,6 @@
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import { type CloudStore, observed, type Tx } from "../cloud.js";
+import { type CloudStore, observed, type Reader, type Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import { nodesStatus } from "../nodes/node.js";
 
@@ -66,8 +65,7 @@ export const defaultSettings = (protocol: ConfigSettings["protocol"]): ConfigSet
 
 const byBalancer = (row: ConfigRow) => row.balancerId;
 
-export const configsOf = (reader: Pick<CloudStore | Tx, "list">, balancerId: number): readonly ConfigRow[] =>
-  indexBy(reader.list("config"), byBalancer).get(balancerId) ?? [];
+export const configsOf = (reader: Reader, balancerId: number): readonly ConfigRow[] => reader.find("config", byBalancer, balancerId);
 
 export const requireConfig = (reader: Pick<CloudStore | Tx, "get">, balancerId: number | undefined, id: number | undefined): ConfigRow => {
   const row = reader.get("config", id ?? 0);
@@ -91,7 +89,7 @@ const listenerView = (store: CloudStore, row: ConfigRow) => {
 };
 
 /** Contract 8.2 and description 2.2. Certificate and key are never shown. */
-export const configView = (store: CloudStore, row: ConfigRow, reader: Pick<CloudStore | Tx, "list"> = store) => ({
+export const configView = (store: CloudStore, row: ConfigRow, reader: Reader = store) => ({
   ...row,
   sslCert: row.sslCert === null ? null : "<REDACTED>",
   sslKey: row.sslKey === null ? null : "<REDACTED>",

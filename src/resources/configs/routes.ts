@@ -2,7 +2,7 @@ import type { Problem } from "../../kernel/fault.js";
 import { createSchema, filterableNames, updateSchema } from "../../kernel/field.js";
 import { type Listing, route } from "../../kernel/route.js";
 import { type BalancerRow, balancerEntity, requireBalancer } from "../balancers/balancer.js";
-import type { Cloud, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { refuse } from "../instances/rules.js";
 import { nodesOf } from "../nodes/node.js";
@@ -35,7 +35,7 @@ const independentOf = (flagged: ReadonlySet<string>, problems: readonly Problem[
 
 /** What is wrong with a new config and its nodes; `at` prefixes the fields, as in `configs[0].`, and `flagged` what was refused already. */
 export const newConfigProblems = (
-  tx: Pick<Tx, "list">,
+  tx: Reader,
   cloud: Cloud,
   balancer: { id: number | null; region: string | null },
   wanted: ConfigWanted,

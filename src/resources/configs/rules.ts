@@ -1,6 +1,6 @@
 import { certificateProblems } from "../../kernel/certificate.js";
 import type { Problem } from "../../kernel/fault.js";
-import type { Cloud, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import { type ConfigRow, type ConfigSettings, configsOf, defaultSettings } from "./config.js";
 
 type Wanted = { [N in keyof ConfigSettings]?: ConfigSettings[N] | null | undefined };
@@ -98,7 +98,7 @@ const certificateJudgement = (cloud: Cloud, settings: ConfigSettings): Certifica
 
 /** Everything that can be wrong with a config, at once; fields prefixed with `at`. */
 export const configProblems = (
-  tx: Pick<Tx, "list">,
+  tx: Reader,
   cloud: Cloud,
   balancerId: number | null,
   self: ConfigRow | null,

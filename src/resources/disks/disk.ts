@@ -1,9 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, CloudStore, Reader, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import type { Deployment } from "../instances/deployment.js";
 import type { InstanceRow } from "../instances/instance.js";
@@ -30,11 +29,9 @@ export interface DiskRow extends Row, Deployment {
   updatedMs: number;
 }
 
-type Reader = Pick<CloudStore | Tx, "list">;
-
 const byInstance = (row: DiskRow) => row.instanceId;
 
-export const disksOf = (reader: Reader, instanceId: number): readonly DiskRow[] => indexBy(reader.list("disk"), byInstance).get(instanceId) ?? [];
+export const disksOf = (reader: Reader, instanceId: number): readonly DiskRow[] => reader.find("disk", byInstance, instanceId);
 
 /** Is there a system on it: was it made from an image, or copied from a disk that was? */
 export const isBootable = (row: DiskRow): boolean => row.image !== null;

@@ -1,6 +1,6 @@
 import { invalid, type Problem } from "../../kernel/fault.js";
 import type { CreateBody } from "../../kernel/field.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import { deploymentProblems } from "../instances/deployment.js";
 import type { InstanceRow } from "../instances/instance.js";
 import { freeMb, isInUse } from "../instances/rules.js";
@@ -10,7 +10,7 @@ import type { diskFields } from "./fields.js";
 export type DiskCreate = CreateBody<typeof diskFields>;
 
 export const sizeProblems = (
-  reader: Pick<CloudStore | Tx, "list">,
+  reader: Reader,
   cloud: Pick<Cloud, "catalogue">,
   row: InstanceRow,
   size: number | undefined,
@@ -21,7 +21,7 @@ export const sizeProblems = (
 };
 
 /** Everything that can be wrong with a new disk, at once (contract 9.6). */
-export const diskProblems = (reader: Pick<CloudStore | Tx, "get" | "list">, cloud: Cloud, row: InstanceRow, body: Partial<DiskCreate>): Problem[] => [
+export const diskProblems = (reader: Reader, cloud: Cloud, row: InstanceRow, body: Partial<DiskCreate>): Problem[] => [
   ...sizeProblems(reader, cloud, row, body.size),
   ...deploymentProblems(reader, cloud, body),
   ...(body.image !== undefined && body.filesystem !== undefined && !body.filesystem.startsWith("ext")

@@ -1,9 +1,8 @@
 import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import { bareName, nextSerial } from "../../kernel/names.js";
 import type { Row } from "../../store/store.js";
-import { type Cloud, type CloudStore, observed, type Tx } from "../cloud.js";
+import { type Cloud, type CloudStore, observed, type Reader, type Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 
 /** Contract 12. Times in seconds; 0 is "the default". */
@@ -36,8 +35,7 @@ export interface ObservedDomain {
 
 const byName = (row: DomainRow) => bareName(row.domain);
 
-export const domainNamed = (reader: Pick<CloudStore | Tx, "list">, name: string): DomainRow | undefined =>
-  indexBy(reader.list("domain"), byName).get(bareName(name))?.[0];
+export const domainNamed = (reader: Reader, name: string): DomainRow | undefined => reader.find("domain", byName, bareName(name))[0];
 
 export const requireDomain = (reader: Pick<CloudStore | Tx, "get">, id: number | undefined): DomainRow => {
   const row = reader.get("domain", id ?? 0);

@@ -2,7 +2,8 @@ import { isIP } from "node:net";
 import type { Problem } from "../../kernel/fault.js";
 import type { UpdateBody } from "../../kernel/field.js";
 import { bareName, isWithin, serverPlace } from "../../kernel/names.js";
-import type { Tx } from "../cloud.js";
+import type { Reader } from "../cloud.js";
+import { recordsOf } from "../records/record.js";
 import { type DomainRow, domainNamed } from "./domain.js";
 import type { domainFields } from "./fields.js";
 
@@ -15,7 +16,7 @@ export const ownDomain = "backlot.test";
 const longestAddresses = 1_000;
 const mostLabelBytes = 63;
 
-export const nameProblems = (tx: Pick<Tx, "list">, name: string | undefined, except: number | null): Problem[] => {
+export const nameProblems = (tx: Reader, name: string | undefined, except: number | null): Problem[] => {
   if (name === undefined) return [];
   const bare = bareName(name);
   const holder = domainNamed(tx, name);
@@ -43,7 +44,7 @@ const addressProblems = (wanted: Pick<DomainWanted, "masterIps" | "axfrIps">): P
  * All that is wrong with what a domain is to become (contract 12): `wanted` over `row`, which is undefined for a new one.
  * What is missing is asked of the whole, so that an update cannot take away what its kind needs.
  */
-export const domainProblems = (tx: Pick<Tx, "list">, wanted: DomainWanted, row: DomainRow | undefined): Problem[] => {
+export const domainProblems = (tx: Reader, wanted: DomainWanted, row: DomainRow | undefined): Problem[] => {
   const { type, soaEmail = "", masterIps = [], axfrIps = [] } = { ...row, ...wanted };
   const problems = [...nameProblems(tx, wanted.domain, row?.id ?? null), ...addressProblems(wanted)];
   if (type === "master" && soaEmail === "") problems.push({ reason: "A master needs one.", field: "soaEmail" });
@@ -52,7 +53,7 @@ export const domainProblems = (tx: Pick<Tx, "list">, wanted: DomainWanted, row: 
   if ([...masterIps, ...axfrIps].join(";").length > longestAddresses) {
     problems.push({ reason: `The two lists of addresses may have ${longestAddresses} characters together.`, field: "axfrIps" });
   }
-  if (row?.type === "master" && wanted.type === "slave" && tx.list("record").some((record) => record.domainId === row.id)) {
+  if (row?.type === "master" && wanted.type === "slave" && recordsOf(tx, row.id).length > 0) {
     problems.push({ reason: "The domain has records of its own; a slave has none. Delete them first.", field: "type" });
   }
   return problems;

@@ -4,7 +4,7 @@ import type { Caller } from "../../kernel/route.js";
 import { snake } from "../../kernel/snake.js";
 import type { Row } from "../../store/store.js";
 import type { ImageEntry } from "../catalogue/catalogue.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import { mayRead } from "../tokens/scopes.js";
 
@@ -29,8 +29,6 @@ export interface ImageRow extends Row {
   /** The event of its making. */
   eventId: number;
 }
-
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
 /** What a listing or a rule sees: one that everybody may use, in wire spelling, or one of the account. */
 type AnyImage = { entry: ImageEntry } | { row: ImageRow };

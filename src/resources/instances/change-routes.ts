@@ -2,7 +2,7 @@ import { z } from "zod";
 import { invalid, type Problem } from "../../kernel/fault.js";
 import { type CreateBody, createSchema, customSchema, field, integer } from "../../kernel/field.js";
 import { route } from "../../kernel/route.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { allocatedMb, disksOf } from "../disks/disk.js";
 import { recordEvent } from "../events/event.js";
 import { volumesOf } from "../volumes/volume.js";
@@ -23,7 +23,7 @@ const rebuildFields = {
 };
 type Rebuild = CreateBody<typeof rebuildFields>;
 
-const rebuildProblems = (reader: Pick<CloudStore | Tx, "get" | "list">, cloud: Cloud, row: InstanceRow, body: Partial<Rebuild>): Problem[] => {
+const rebuildProblems = (reader: Reader, cloud: Cloud, row: InstanceRow, body: Partial<Rebuild>): Problem[] => {
   const planMb = typeEntry(cloud, row.type)?.disk ?? 0;
   const problems = deploymentProblems(reader, cloud, body);
   return (body.swapSize ?? 0) < planMb
@@ -56,7 +56,7 @@ const rebuild = (tx: Tx, cloud: Cloud, row: InstanceRow, body: Rebuild, rootPass
 };
 
 /** A new plan must have room for the disks as they are (contract 9.4). */
-const resizeProblems = (reader: Pick<CloudStore | Tx, "list">, cloud: Cloud, row: InstanceRow, type: string | undefined): Problem[] => {
+const resizeProblems = (reader: Reader, cloud: Cloud, row: InstanceRow, type: string | undefined): Problem[] => {
   const unknown = planProblems(cloud, type);
   if (unknown.length > 0) return unknown;
   if (type === row.type) return [{ reason: "The instance is already on this plan." }];
@@ -67,7 +67,7 @@ const resizeProblems = (reader: Pick<CloudStore | Tx, "list">, cloud: Cloud, row
 };
 
 /** The disk that takes the room a larger plan gives: the only one that is no swap (contract 9.4). */
-const growingDisk = (reader: Pick<CloudStore | Tx, "list">, row: InstanceRow): number | null => {
+const growingDisk = (reader: Reader, row: InstanceRow): number | null => {
   const disks = disksOf(reader, row.id).filter((disk) => disk.filesystem !== "swap");
   return disks.length === 1 ? (disks[0]?.id ?? null) : null;
 };

@@ -4,7 +4,7 @@ import { type CreateBody, createSchema, field } from "../../kernel/field.js";
 import { route } from "../../kernel/route.js";
 import { allocateAddress } from "../addresses/address.js";
 import { addAddress } from "../addresses/rules.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { type DiskRow, disksOf, insertDisk, isBootable } from "../disks/disk.js";
 import { type Device, type Devices, type ProfileRow, profilesOf } from "../profiles/profile.js";
 import { insertInstance } from "./create.js";
@@ -29,8 +29,6 @@ const cloneFields = {
   configs: field.secret(z.array(z.int()), "Which configs, with their disks."),
 };
 type CloneBody = CreateBody<typeof cloneFields>;
-
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
 const diskIdsOf = (profile: ProfileRow): number[] =>
   Object.values(profile.devices).flatMap((device) => (device && "diskId" in device ? [device.diskId] : []));

@@ -2,7 +2,7 @@ import { encrypt } from "unixcrypt";
 import { z } from "zod";
 import type { Problem } from "../../kernel/fault.js";
 import { field, text } from "../../kernel/field.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { imageLabel, imageProblem } from "../images/image.js";
 import { storedKeysOf } from "../profile/ssh-key.js";
 import { type DeployedScript, deployProblems, deployScript } from "../scripts/deploy.js";
@@ -43,8 +43,6 @@ export interface DeploymentWanted {
   scriptId?: number | undefined;
   scriptData?: Record<string, string> | undefined;
 }
-
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
 /** The image of this id: public, or the account's. */
 export const imageEntry = (cloud: Pick<Cloud, "catalogue">, reader: Reader, id: string): { label: string } | undefined => {

@@ -3,7 +3,7 @@ import { notFound } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
 import { addressesOf } from "../addresses/address.js";
 import { backupsSummary } from "../backups/backup.js";
-import { type Cloud, type CloudStore, observed, type Tx } from "../cloud.js";
+import { type Cloud, type CloudStore, observed, type Reader, type Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import { type Job, statusWords } from "./job.js";
 
@@ -78,7 +78,7 @@ export const requireInstance = (reader: Pick<CloudStore | Tx, "get">, id: number
 export const instanceEntity = (row: { id: number; label: string }): Entity => ({ kind: "instance", id: row.id, label: row.label });
 
 /** Contract 9.1. */
-export const instanceView = (cloud: Pick<Cloud, "store" | "catalogue">, row: InstanceRow, reader: Pick<CloudStore | Tx, "list"> = cloud.store) => {
+export const instanceView = (cloud: Pick<Cloud, "store" | "catalogue">, row: InstanceRow, reader: Reader = cloud.store) => {
   const type = cloud.catalogue.types.find((entry) => entry.id === row.type);
   return {
     id: row.id,

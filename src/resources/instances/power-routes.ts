@@ -2,7 +2,7 @@ import { z } from "zod";
 import { invalid, type Problem } from "../../kernel/fault.js";
 import { customSchema } from "../../kernel/field.js";
 import { route } from "../../kernel/route.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, CloudStore, Reader, Tx } from "../cloud.js";
 import { type DiskRow, disksOf, isBootable } from "../disks/disk.js";
 import { resetPassword } from "../disks/password.js";
 import { bootChoice } from "../profiles/boot-choice.js";
@@ -52,7 +52,7 @@ const deviceProblems = (reader: Pick<CloudStore | Tx, "get">, row: InstanceRow, 
   });
 
 /** The system of an instance: the first of the devices that holds one, else the one last booted, else the first there is. */
-const systemDisk = (reader: Pick<CloudStore | Tx, "get" | "list">, row: InstanceRow, devices: RescueDevices): DiskRow => {
+const systemDisk = (reader: Reader, row: InstanceRow, devices: RescueDevices): DiskRow => {
   const named = rescueSlots.flatMap((slot) => reader.get("disk", devices[slot]?.diskId ?? 0) ?? []);
   const last = row.diskId === null ? undefined : reader.get("disk", row.diskId);
   const disk = [...named, ...(last ? [last] : []), ...disksOf(reader, row.id)].find(isBootable);

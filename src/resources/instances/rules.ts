@@ -2,7 +2,7 @@ import { Fault, invalid, type Problem } from "../../kernel/fault.js";
 import type { CreateBody } from "../../kernel/field.js";
 import { backupProblems } from "../backups/restore.js";
 import type { TypeEntry } from "../catalogue/catalogue.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, CloudStore, Reader } from "../cloud.js";
 import { observed } from "../cloud.js";
 import { allocatedMb } from "../disks/disk.js";
 import { deploymentProblems } from "./deployment.js";
@@ -12,18 +12,20 @@ import { defaultSwapMb } from "./layout.js";
 
 export type InstanceCreate = CreateBody<typeof instanceFields>;
 
-const labelTaken = (tx: Pick<Tx, "list">, label: string, except: number | null): boolean =>
-  tx.list("instance").some((row) => row.label === label && row.id !== except);
+const byLabel = (row: InstanceRow) => row.label;
+
+const labelTaken = (tx: Reader, label: string, except: number | null): boolean =>
+  tx.find("instance", byLabel, label).some((row) => row.id !== except);
 
 /** `instance` and the id (contract 9.1), with a number behind it when somebody chose just that. */
-export const defaultLabel = (tx: Pick<Tx, "list">, id: number): string => {
+export const defaultLabel = (tx: Reader, id: number): string => {
   for (let count = 1; ; count += 1) {
     const label = count === 1 ? `instance${id}` : `instance${id}-${count}`;
     if (!labelTaken(tx, label, id)) return label;
   }
 };
 
-export const labelProblems = (tx: Pick<Tx, "list">, label: string | undefined, except: number | null): Problem[] =>
+export const labelProblems = (tx: Reader, label: string | undefined, except: number | null): Problem[] =>
   label !== undefined && labelTaken(tx, label, except) ? [{ reason: "Another instance has it; it must be unique.", field: "label" }] : [];
 
 export const regionProblems = (cloud: Pick<Cloud, "catalogue">, region: string | undefined): Problem[] =>
@@ -60,7 +62,7 @@ const absentProblems = (body: Partial<InstanceCreate>): Problem[] => [
 ];
 
 /** Everything that can be wrong with a create, at once (contract 9.2). */
-export const createProblems = (tx: Pick<Tx, "get" | "list">, cloud: Pick<Cloud, "catalogue">, body: Partial<InstanceCreate>): Problem[] => {
+export const createProblems = (tx: Reader, cloud: Pick<Cloud, "catalogue">, body: Partial<InstanceCreate>): Problem[] => {
   const image = body.image ?? null;
   return [
     ...labelProblems(tx, body.label, null),
@@ -108,7 +110,7 @@ export const requireLegal = (store: Pick<CloudStore, "observed">, row: InstanceR
 };
 
 /** MB that the plan of an instance leaves free of its disks, `except` one. */
-export const freeMb = (reader: Pick<CloudStore | Tx, "list">, cloud: Pick<Cloud, "catalogue">, row: InstanceRow, except?: number): number =>
+export const freeMb = (reader: Reader, cloud: Pick<Cloud, "catalogue">, row: InstanceRow, except?: number): number =>
   (typeEntry(cloud, row.type)?.disk ?? 0) - allocatedMb(reader, row.id, except);
 
 /** Contract 9.4: what is being copied stays until it is copied. */

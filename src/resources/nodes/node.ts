@@ -1,6 +1,5 @@
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import { type CloudStore, observed, type Tx } from "../cloud.js";
+import { type CloudStore, observed, type Reader } from "../cloud.js";
 
 export interface NodeRow extends Row {
   balancerId: number;
@@ -30,14 +29,13 @@ export interface ObservedNode {
 
 const byConfig = (row: NodeRow) => row.configId;
 
-export const nodesOf = (reader: Pick<CloudStore | Tx, "list">, configId: number): readonly NodeRow[] =>
-  indexBy(reader.list("node"), byConfig).get(configId) ?? [];
+export const nodesOf = (reader: Reader, configId: number): readonly NodeRow[] => reader.find("node", byConfig, configId);
 
 export const nodeStatus = (store: Pick<CloudStore, "observed">, id: number): ObservedNode["status"] =>
   observed(store as CloudStore, "node", id)?.status ?? "Unknown";
 
 /** Contract 8.2: what is not up, or takes no requests, counts as down; the sum is the number of nodes. */
-export const nodesStatus = (store: CloudStore, configId: number, reader: Pick<CloudStore | Tx, "list"> = store): { up: number; down: number } => {
+export const nodesStatus = (store: CloudStore, configId: number, reader: Reader = store): { up: number; down: number } => {
   const nodes = nodesOf(reader, configId);
   const up = nodes.filter((row) => row.mode !== "reject" && nodeStatus(store, row.id) === "UP").length;
   return { up, down: nodes.length - up };

@@ -1,7 +1,7 @@
 import { contains, parseCidr, parseIpv4 } from "../../kernel/addresses.js";
 import type { Problem } from "../../kernel/fault.js";
 import { addressRow } from "../addresses/address.js";
-import type { Cloud, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import type { NodeRow } from "./node.js";
 
 export interface NodeWanted {
@@ -23,7 +23,7 @@ export const parseNodeAddress = (text: string): { host: string; port: number } |
  * Contract 8.4: private addresses only, in the balancer's region. An address that no instance has is taken, as in the public API:
  * health decides.
  */
-const addressProblem = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "settings">, region: string | null, address: string): string | undefined => {
+const addressProblem = (tx: Reader, cloud: Pick<Cloud, "settings">, region: string | null, address: string): string | undefined => {
   const parsed = parseNodeAddress(address);
   if (!parsed) return "Must be a private IPv4 and a port, such as 192.168.128.2:80.";
   const pool = parseCidr(cloud.settings.privatePool);
@@ -36,7 +36,7 @@ const addressProblem = (tx: Pick<Tx, "list">, cloud: Pick<Cloud, "settings">, re
 
 /** `region` is the balancer's, null when that was refused; `siblings` are the other nodes of the config; `at` is put before field names, such as `nodes[0].`. */
 export const nodeProblems = (
-  tx: Pick<Tx, "list">,
+  tx: Reader,
   cloud: Pick<Cloud, "settings">,
   region: string | null,
   siblings: ReadonlyArray<{ label?: string | undefined }>,

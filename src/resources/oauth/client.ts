@@ -1,8 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import type { CloudStore, Tx } from "../cloud.js";
+import type { Reader } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 
 /** An application that asks users for tokens (contract 4.5). */
@@ -36,10 +35,9 @@ export const isSecretOf = (client: ClientRow, secret: string): boolean =>
 
 const byClientId = (row: ClientRow) => row.clientId;
 
-export const clientOf = (reader: Pick<CloudStore | Tx, "list">, clientId: string): ClientRow | undefined =>
-  indexBy(reader.list("oauthClient"), byClientId).get(clientId)?.[0];
+export const clientOf = (reader: Reader, clientId: string): ClientRow | undefined => reader.find("oauthClient", byClientId, clientId)[0];
 
-export const requireClient = (reader: Pick<CloudStore | Tx, "list">, clientId: string | undefined): ClientRow => {
+export const requireClient = (reader: Reader, clientId: string | undefined): ClientRow => {
   const row = clientOf(reader, clientId ?? "");
   if (!row) throw notFound();
   return row;

@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import type { CloudStore, Tx } from "../cloud.js";
+import type { Reader, Tx } from "../cloud.js";
 import { tokenHash } from "../tokens/token.js";
 
 /** What a user allowed an application: its access token, and the refresh token that makes the next one. All tokens are kept as SHA-256 only. */
@@ -49,16 +48,14 @@ const byRefreshHash = (row: GrantRow) => row.refreshHash;
 const byAccessHash = (row: GrantRow) => row.accessHash;
 const byCodeHash = (row: CodeRow) => row.hash;
 
-export const codeOf = (reader: Pick<CloudStore | Tx, "list">, code: string): CodeRow | undefined =>
-  indexBy(reader.list("oauthCode"), byCodeHash).get(tokenHash(code))?.[0];
+export const codeOf = (reader: Reader, code: string): CodeRow | undefined => reader.find("oauthCode", byCodeHash, tokenHash(code))[0];
 
-export const grantByRefresh = (reader: Pick<CloudStore | Tx, "list">, refresh: string): GrantRow | undefined =>
-  indexBy(reader.list("oauthGrant"), byRefreshHash).get(tokenHash(refresh))?.[0];
+export const grantByRefresh = (reader: Reader, refresh: string): GrantRow | undefined =>
+  reader.find("oauthGrant", byRefreshHash, tokenHash(refresh))[0];
 
-export const grantByAccess = (reader: Pick<CloudStore | Tx, "list">, access: string): GrantRow | undefined =>
-  indexBy(reader.list("oauthGrant"), byAccessHash).get(tokenHash(access))?.[0];
+export const grantByAccess = (reader: Reader, access: string): GrantRow | undefined => reader.find("oauthGrant", byAccessHash, tokenHash(access))[0];
 
-export const grantBySpent = (reader: Pick<CloudStore | Tx, "list">, refresh: string): GrantRow | undefined => {
+export const grantBySpent = (reader: Reader, refresh: string): GrantRow | undefined => {
   const hash = tokenHash(refresh);
   return reader.list("oauthGrant").find((row) => row.spentHashes.includes(hash));
 };

@@ -1,7 +1,7 @@
 import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
-import type { CloudStore, Tx } from "../cloud.js";
+import type { CloudStore, Reader, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import { userNamed } from "../users/user.js";
 
@@ -24,7 +24,7 @@ export const requireSshKey = (reader: Pick<CloudStore | Tx, "get">, id: number |
 };
 
 /** The public keys a user stored, for an instance's `authorized_users`; undefined for nobody, and for a user without any. */
-export const storedKeysOf = (reader: Pick<CloudStore | Tx, "list">, username: string): string[] | undefined => {
+export const storedKeysOf = (reader: Reader, username: string): string[] | undefined => {
   const user = userNamed(reader, username);
   const keys = reader.list("sshKey").flatMap((row) => (row.userId === user?.id ? [row.sshKey] : []));
   return keys.length === 0 ? undefined : keys;

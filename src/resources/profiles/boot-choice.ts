@@ -1,5 +1,5 @@
 import { invalid } from "../../kernel/fault.js";
-import type { CloudStore, Tx } from "../cloud.js";
+import type { Reader } from "../cloud.js";
 import { type DiskRow, isBootable } from "../disks/disk.js";
 import type { InstanceRow } from "../instances/instance.js";
 import { type ProfileRow, profilesOf, rootDisk } from "./profile.js";
@@ -9,7 +9,7 @@ interface BootChoice {
   disk: DiskRow;
 }
 
-const chosenProfile = (reader: Pick<CloudStore | Tx, "get" | "list">, row: InstanceRow, profileId: number | undefined): ProfileRow => {
+const chosenProfile = (reader: Reader, row: InstanceRow, profileId: number | undefined): ProfileRow => {
   const profiles = profilesOf(reader, row.id);
   if (profileId !== undefined) {
     const given = profiles.find((profile) => profile.id === profileId);
@@ -24,7 +24,7 @@ const chosenProfile = (reader: Pick<CloudStore | Tx, "get" | "list">, row: Insta
 };
 
 /** Which config boots (contract 9.4): the given one; else the only one; else the last booted. Throws when there is none, or nothing in it that boots. */
-export const bootChoice = (reader: Pick<CloudStore | Tx, "get" | "list">, row: InstanceRow, profileId: number | undefined): BootChoice => {
+export const bootChoice = (reader: Reader, row: InstanceRow, profileId: number | undefined): BootChoice => {
   const profile = chosenProfile(reader, row, profileId);
   const disk = rootDisk(reader, profile);
   if (!disk) throw invalid(`The config ${profile.label} cannot boot: its root device ${profile.rootDevice} names no disk of the instance.`);

@@ -1,7 +1,6 @@
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import type { CloudStore, Tx } from "../cloud.js";
+import type { CloudStore, Reader, Tx } from "../cloud.js";
 import type { DiskRow } from "../disks/disk.js";
 import type { Entity } from "../events/event.js";
 
@@ -50,8 +49,7 @@ export const defaultRootDevice = "/dev/sda";
 
 const byInstance = (row: ProfileRow) => row.instanceId;
 
-export const profilesOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): readonly ProfileRow[] =>
-  indexBy(reader.list("profile"), byInstance).get(instanceId) ?? [];
+export const profilesOf = (reader: Reader, instanceId: number): readonly ProfileRow[] => reader.find("profile", byInstance, instanceId);
 
 export const requireProfile = (reader: Pick<CloudStore | Tx, "get">, instanceId: number | undefined, id: number | undefined): ProfileRow => {
   const row = reader.get("profile", id ?? 0);

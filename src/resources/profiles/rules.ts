@@ -1,6 +1,6 @@
 import type { Problem } from "../../kernel/fault.js";
 import type { CreateBody, UpdateBody } from "../../kernel/field.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import type { InstanceRow } from "../instances/instance.js";
 import { kernelProblems } from "../instances/rules.js";
 import type { profileFields } from "./fields.js";
@@ -8,8 +8,6 @@ import { type Device, defaultRootDevice } from "./profile.js";
 
 export type ProfileCreate = CreateBody<typeof profileFields>;
 export type ProfileUpdate = UpdateBody<typeof profileFields>;
-
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
 /** A config names what is there; attaching is the volume's own verb. */
 const volumeProblem = (reader: Reader, row: InstanceRow, volumeId: number): string | undefined => {

@@ -1,8 +1,7 @@
 import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import type { CloudStore, Tx } from "../cloud.js";
+import type { CloudStore, Reader, Tx } from "../cloud.js";
 import type { recordTypes } from "./fields.js";
 
 export type RecordType = (typeof recordTypes)[number];
@@ -27,8 +26,7 @@ export interface RecordRow extends Row {
 
 const byDomain = (row: RecordRow) => row.domainId;
 
-export const recordsOf = (reader: Pick<CloudStore | Tx, "list">, domainId: number): readonly RecordRow[] =>
-  indexBy(reader.list("record"), byDomain).get(domainId) ?? [];
+export const recordsOf = (reader: Reader, domainId: number): readonly RecordRow[] => reader.find("record", byDomain, domainId);
 
 /** The record of that domain, or not found. */
 export const requireRecord = (reader: Pick<CloudStore | Tx, "get">, domainId: number, id: number | undefined): RecordRow => {

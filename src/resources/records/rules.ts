@@ -2,7 +2,7 @@ import { isIP, isIPv4, isIPv6 } from "node:net";
 import type { Problem } from "../../kernel/fault.js";
 import type { CreateBody } from "../../kernel/field.js";
 import { bareName, isHostName, isOwnerName, isWithin } from "../../kernel/names.js";
-import type { Tx } from "../cloud.js";
+import type { Reader } from "../cloud.js";
 import { type DomainRow, ttlStep } from "../domains/domain.js";
 import type { recordFields } from "./fields.js";
 import { type RecordRow, type RecordType, recordsOf } from "./record.js";
@@ -139,7 +139,7 @@ export const contentProblems = (content: RecordContent, domain: string): Problem
 
 /** All that is wrong with a record (contract 12.1), except what `flagged` names already. */
 export const recordProblems = (
-  tx: Pick<Tx, "list">,
+  tx: Reader,
   domain: DomainRow,
   content: RecordContent,
   row: RecordRow | undefined,

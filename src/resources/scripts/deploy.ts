@@ -1,6 +1,6 @@
 import type { Problem } from "../../kernel/fault.js";
 import { answerParts, fieldChoices, scriptFieldsOf } from "../../kernel/script-fields.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { hasOwnEntrypoint } from "../images/image.js";
 import { anyScript, countDeployment, type Script } from "./script.js";
 
@@ -39,12 +39,7 @@ const scriptAnswers = (script: Pick<Script, "text">, given: Record<string, strin
 };
 
 /** Everything that is wrong with a script that is to run on a new machine of `image` (contract 9.2). */
-export const deployProblems = (
-  reader: Pick<CloudStore | Tx, "get" | "list">,
-  cloud: Pick<Cloud, "catalogue">,
-  image: string | null,
-  asked: Asked,
-): Problem[] => {
+export const deployProblems = (reader: Reader, cloud: Pick<Cloud, "catalogue">, image: string | null, asked: Asked): Problem[] => {
   if (asked.scriptId === undefined) return [];
   const script = anyScript(reader, cloud, asked.scriptId);
   if (!script) return [{ reason: "No script has this id; see /v4/cloud/scripts.", field: "scriptId" }];

@@ -2,7 +2,7 @@ import { Fault, notFound, type Problem } from "../../kernel/fault.js";
 import type { CreateBody, UpdateBody } from "../../kernel/field.js";
 import type { Caller } from "../../kernel/route.js";
 import { scriptFieldsOf } from "../../kernel/script-fields.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import { knowsImage } from "../images/image.js";
 import { mayRead } from "../tokens/scopes.js";
 import type { scriptFields } from "./fields.js";
@@ -10,8 +10,6 @@ import { anyScript, type Script, type ScriptRow } from "./script.js";
 
 export type ScriptCreate = CreateBody<typeof scriptFields>;
 export type ScriptUpdate = UpdateBody<typeof scriptFields>;
-
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
 /** Description 4: public entries for everybody, the account's private ones with a token; here one that may read scripts. */
 export const maySee = (script: Script, caller: Caller | undefined): boolean => script.isPublic || mayRead(caller, "scripts");

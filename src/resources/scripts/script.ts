@@ -1,8 +1,7 @@
 import { wireTime } from "../../kernel/clock.js";
-import { indexBy } from "../../kernel/index-by.js";
 import { type ScriptField, scriptFieldsOf } from "../../kernel/script-fields.js";
 import type { Row } from "../../store/store.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import type { DiskRow } from "../disks/disk.js";
 import type { Entity } from "../events/event.js";
 
@@ -27,8 +26,6 @@ export interface DeploymentRow extends Row {
 
 /** The account's own begin here, so that no script Backlot ever ships takes the id of one. */
 export const firstOwnScriptId = 1_001;
-
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
 
 /** A script as the rules and a listing see it, whoever wrote it. */
 export interface Script {
@@ -56,14 +53,14 @@ export const anyScript = (reader: Reader, cloud: Pick<Cloud, "catalogue">, id: n
   return row && ownScript(row);
 };
 
-const scriptOf = (row: DiskRow): number | undefined => row.script?.id;
+const scriptOf = (row: DiskRow) => row.script?.id ?? null;
 const ofScript = (row: DeploymentRow): number => row.scriptId;
 
-export const deploymentsTotal = (reader: Reader, id: number): number => indexBy(reader.list("deployment"), ofScript).get(id)?.[0]?.total ?? 0;
+export const deploymentsTotal = (reader: Reader, id: number): number => reader.find("deployment", ofScript, id)[0]?.total ?? 0;
 
 /** Counts one deployment, in the commit that asks for it. */
 export const countDeployment = (tx: Tx, scriptId: number): void => {
-  const row = tx.list("deployment").find((candidate) => candidate.scriptId === scriptId);
+  const row = tx.find("deployment", ofScript, scriptId)[0];
   if (row) tx.update("deployment", row.id, { total: row.total + 1 });
   else tx.insert("deployment", { scriptId, total: 1 });
 };
@@ -79,7 +76,7 @@ export const scriptView = (reader: Reader, script: Script, isMine: boolean) => (
   description: script.description,
   images: script.images,
   deploymentsTotal: deploymentsTotal(reader, script.id),
-  deploymentsActive: indexBy(reader.list("disk"), scriptOf).get(script.id)?.length ?? 0,
+  deploymentsActive: reader.find("disk", scriptOf, script.id).length,
   isPublic: script.isPublic,
   created: script.created,
   updated: script.updated,

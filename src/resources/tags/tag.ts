@@ -1,7 +1,7 @@
 import type { Problem } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
 import { balancerView } from "../balancers/balancer.js";
-import type { Cloud, CloudStore, Kinds, Tx } from "../cloud.js";
+import type { Cloud, CloudStore, Kinds, Reader, Tx } from "../cloud.js";
 import { domainView } from "../domains/domain.js";
 import { instanceView } from "../instances/instance.js";
 import { volumeView } from "../volumes/volume.js";
@@ -13,7 +13,6 @@ export interface TagRow extends Row {
 
 /** Kinds whose rows carry tags. */
 type TaggedKind = { [N in keyof Kinds]: Kinds[N] extends { tags: string[] } ? N : never }[keyof Kinds];
-type Reader = Pick<CloudStore | Tx, "list">;
 
 interface Tagged<N extends TaggedKind> {
   kind: N;

@@ -1,7 +1,6 @@
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
 import type { UsageRow } from "../billing/usage.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 
 /** Bytes that one thing carried in one calendar month (UTC) in one region. Kept after the thing is gone: the account carried them. */
 export interface TransferMonthRow extends Row {
@@ -14,7 +13,6 @@ export interface TransferMonthRow extends Row {
   bytesOut: number;
 }
 
-type Reader = Pick<CloudStore | Tx, "list">;
 type Carrier = Pick<TransferMonthRow, "kind" | "entityId" | "region">;
 
 /** `YYYY-MM` in UTC. */
@@ -24,7 +22,7 @@ const byCarrier = (row: TransferMonthRow) => `${row.month} ${row.kind} ${row.ent
 
 /** One for each region it was in: a move does not take along what was carried elsewhere, which may be in another pool. */
 const transferRows = (reader: Reader, month: string, { kind, entityId }: Omit<Carrier, "region">): readonly TransferMonthRow[] =>
-  indexBy(reader.list("transferMonth"), byCarrier).get(`${month} ${kind} ${entityId}`) ?? [];
+  reader.find("transferMonth", byCarrier, `${month} ${kind} ${entityId}`);
 
 /**
  * Adds bytes to the month in which they were counted: the one place where bytes of balancers and of instances come together. For the

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Problem } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
-import { type CloudStore, type Kinds, kinds, type Tx } from "../cloud.js";
+import { type CloudStore, type Kinds, kinds, type Reader, type Tx } from "../cloud.js";
 
 export type Permission = "read_only" | "read_write";
 
@@ -47,7 +47,7 @@ export const permissionOn = (grants: Grants, kind: GrantKind, id: number): Permi
 const isStored = (kind: string): kind is keyof Kinds => (kinds as readonly string[]).includes(kind);
 
 /** Rows of a grantable kind; none where this version has no such kind. */
-const rowsOf = (reader: Pick<CloudStore | Tx, "list">, kind: GrantKind): readonly Row[] => (isStored(kind) ? reader.list(kind) : []);
+const rowsOf = (reader: Reader, kind: GrantKind): readonly Row[] => (isStored(kind) ? reader.list(kind) : []);
 
 export const entityExists = (reader: Pick<CloudStore | Tx, "get">, kind: GrantKind, id: number): boolean =>
   isStored(kind) && reader.get(kind, id) !== undefined;
@@ -73,7 +73,7 @@ export type GrantsWanted = { global?: Partial<Grants["global"]> | null } & {
 };
 
 /** Contract 14.5: every thing of the account, with what the user may do with it. */
-export const grantsView = (reader: Pick<CloudStore | Tx, "list">, grants: Grants) => ({
+export const grantsView = (reader: Reader, grants: Grants) => ({
   global: grants.global,
   ...Object.fromEntries(
     grantKinds.map((kind) => [

@@ -1,7 +1,7 @@
 import { Fault, invalid, type Problem } from "../../kernel/fault.js";
 import { type CreateBody, createSchema, customSchema, filterableNames, type UpdateBody, updateSchema } from "../../kernel/field.js";
 import { type Caller, type Listing, route } from "../../kernel/route.js";
-import type { Cloud, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { refuse } from "../instances/rules.js";
 import { userFields } from "./fields.js";
@@ -12,15 +12,15 @@ import { newUser, removeUser, requireUser, type UserRow, userEntity, userView } 
 type UserWanted = CreateBody<typeof userFields>;
 type UserChange = UpdateBody<typeof userFields>;
 
-const nameProblems = (tx: Pick<Tx, "list">, username: string | undefined, except: number | null): Problem[] => {
+const nameProblems = (tx: Reader, username: string | undefined, except: number | null): Problem[] => {
   const known = username === undefined ? undefined : tx.list("user").find((row) => row.username.toLowerCase() === username.toLowerCase());
   return known && known.id !== except ? [{ reason: "Another user has it; it must be unique.", field: "username" }] : [];
 };
 
-const isLastUnrestricted = (tx: Pick<Tx, "list">, row: UserRow): boolean =>
+const isLastUnrestricted = (tx: Reader, row: UserRow): boolean =>
   !row.restricted && tx.list("user").every((other) => other.id === row.id || other.restricted);
 
-const changeProblems = (tx: Pick<Tx, "list">, row: UserRow, body: UserChange): Problem[] => [
+const changeProblems = (tx: Reader, row: UserRow, body: UserChange): Problem[] => [
   ...nameProblems(tx, body.username, row.id),
   ...(body.restricted === true && isLastUnrestricted(tx, row)
     ? [{ reason: "The account needs an unrestricted user, and this is its last one.", field: "restricted" }]

@@ -1,8 +1,7 @@
 import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader, Tx } from "../cloud.js";
 import type { Entity } from "../events/event.js";
 import type { TwoFactor } from "../profile/two-factor.js";
 import { type Grants, noGrants } from "./grants.js";
@@ -50,7 +49,7 @@ export const newUser = (wanted: { username: string; email: string; restricted: b
 });
 
 /** The user whom a start's token belongs to: the first unrestricted one, by name or else by age. */
-export const startUser = (reader: Pick<CloudStore | Tx, "list">): UserRow | undefined => {
+export const startUser = (reader: Reader): UserRow | undefined => {
   const open = reader.list("user").filter((row) => !row.restricted);
   return open.find((row) => row.username === startUsername) ?? open[0];
 };
@@ -60,10 +59,9 @@ export const ensureStartUser = (tx: Tx, nowMs: number): UserRow =>
 
 const byUsername = (row: UserRow) => row.username;
 
-export const userNamed = (reader: Pick<CloudStore | Tx, "list">, username: string): UserRow | undefined =>
-  indexBy(reader.list("user"), byUsername).get(username)?.[0];
+export const userNamed = (reader: Reader, username: string): UserRow | undefined => reader.find("user", byUsername, username)[0];
 
-export const requireUser = (reader: Pick<CloudStore | Tx, "list">, username: string | undefined): UserRow => {
+export const requireUser = (reader: Reader, username: string | undefined): UserRow => {
   const row = userNamed(reader, username ?? "");
   if (!row) throw notFound();
   return row;
@@ -72,7 +70,7 @@ export const requireUser = (reader: Pick<CloudStore | Tx, "list">, username: str
 export const userEntity = (row: UserRow): Entity => ({ kind: "user", id: row.username, label: row.username });
 
 /** Contract 14.5. */
-export const userView = (cloud: Pick<Cloud, "store">, row: UserRow, reader: Pick<CloudStore | Tx, "list"> = cloud.store) => ({
+export const userView = (cloud: Pick<Cloud, "store">, row: UserRow, reader: Reader = cloud.store) => ({
   username: row.username,
   email: row.email,
   restricted: row.restricted,

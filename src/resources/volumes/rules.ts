@@ -1,21 +1,21 @@
 import { invalid, type Problem } from "../../kernel/fault.js";
 import type { CreateBody } from "../../kernel/field.js";
-import type { Cloud, CloudStore, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import { isDeleting } from "../instances/instance.js";
 import type { volumeFields } from "./fields.js";
 import { type VolumeRow, volumeStatus, volumesOf } from "./volume.js";
 
 export type VolumeCreate = CreateBody<typeof volumeFields>;
 
-type Reader = Pick<CloudStore | Tx, "get" | "list">;
-
 /** Contract 11 "limit": this many in any case, and one a GB of memory up to the second for those attached for one boot only. */
 const attachedLimit = 8;
 const attachedMost = 64;
 
+const byLabel = (row: VolumeRow) => row.label;
+
 /** The label is the volume's name in a machine's `/mnt`, so no two may share one. */
-export const labelProblems = (reader: Pick<Reader, "list">, label: string | undefined, except: number | null): Problem[] =>
-  label !== undefined && reader.list("volume").some((row) => row.label === label && row.id !== except)
+export const labelProblems = (reader: Reader, label: string | undefined, except: number | null): Problem[] =>
+  label !== undefined && reader.find("volume", byLabel, label).some((row) => row.id !== except)
     ? [{ reason: "Another volume has it; it must be unique.", field: "label" }]
     : [];
 
@@ -93,7 +93,7 @@ export const requireResizable = (row: VolumeRow, size: number): void => {
 
 export const requireCloneable = requireMade;
 
-export const requireDeletable = (reader: Pick<Reader, "list">, row: VolumeRow): void => {
+export const requireDeletable = (reader: Reader, row: VolumeRow): void => {
   requireIdle(row);
   if (row.instanceId !== null) throw invalid(`The volume is attached to instance ${row.instanceId}; detach it first.`);
   const clone = reader.list("volume").find((other) => other.copyOf === row.id && other.jobs.length > 0);

@@ -1,8 +1,7 @@
 import { wireTime } from "../../kernel/clock.js";
 import { notFound } from "../../kernel/fault.js";
-import { indexBy } from "../../kernel/index-by.js";
 import type { Row } from "../../store/store.js";
-import { type Cloud, type CloudStore, observed, type Tx } from "../cloud.js";
+import { type Cloud, type CloudStore, observed, type Reader, type Tx } from "../cloud.js";
 import { type Entity, moveEvent, recordEvent } from "../events/event.js";
 import { type InstanceRow, instanceEntity } from "../instances/instance.js";
 
@@ -61,11 +60,10 @@ export const volumeEntity = (row: { id: number; label: string }): Entity => ({ k
 
 const byInstance = (row: VolumeRow) => row.instanceId ?? 0;
 
-export const volumesOf = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): readonly VolumeRow[] =>
-  indexBy(reader.list("volume"), byInstance).get(instanceId) ?? [];
+export const volumesOf = (reader: Reader, instanceId: number): readonly VolumeRow[] => reader.find("volume", byInstance, instanceId);
 
 /** Labels of the volumes that an instance finds when it boots. */
-export const mountableLabels = (reader: Pick<CloudStore | Tx, "list">, instanceId: number): string[] =>
+export const mountableLabels = (reader: Reader, instanceId: number): string[] =>
   volumesOf(reader, instanceId).flatMap((row) => (row.made && row.jobs[0]?.verb !== "detach" ? [row.label] : []));
 
 /** Contract 11. */
