@@ -75,13 +75,18 @@ const queryOf = (req: Request): { query: Record<string, string | undefined>; pro
   return { query: Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? undefined])), problems, names };
 };
 
+const keyInQuery: Problem = {
+  reason: "Credentials in the query string are not supported; send the header Authorization: Bearer TOKEN.",
+  field: "api_key",
+};
+
 /** Description section 1: no query parameters but the listing ones; section 5: no credentials there. */
 const queryProblems = (names: readonly string[], allowed: readonly string[]): Problem[] =>
   names
     .filter((name) => !allowed.includes(name))
     .map((name) =>
       name === "api_key"
-        ? { reason: "Credentials in the query string are not supported; send the header Authorization: Bearer TOKEN.", field: name }
+        ? keyInQuery
         : { reason: `Not accepted in the query string; only ${allowed.join(" and ")} are. Send it in the JSON body.`, field: name },
     );
 
@@ -90,7 +95,8 @@ const authorize = (cloud: Cloud, route: Route<never>, req: Request, res: Respons
   const caller = callerOf(cloud, req.headers.authorization);
   if (caller) res.setHeader("X-OAuth-Scopes", caller.scopes);
   if (route.scope === null) return caller;
-  if (!caller) throw invalidToken();
+  // Who comes from version 3 has no header yet, and learns here where the key goes now.
+  if (!caller) throw queryOf(req).names.includes("api_key") ? new Fault("unauthenticated", [keyInQuery]) : invalidToken();
   if (!isAllowed(caller, route.scope, route.method)) {
     throw new Fault("unauthenticated", [{ reason: "Your OAuth token is not authorized to use this endpoint." }]);
   }

@@ -93,7 +93,10 @@ export const requireGranted = (
   } else if (path.startsWith("/v4/account/events")) {
     const row = params.eventId === undefined ? undefined : cloud.store.get("event", params.eventId);
     if (row && !isEventVisible(cloud, user, row)) throw unauthorized();
-  } else if (path === "/v4/account" || path.startsWith("/v4/account/") || path.startsWith("/v4/tags")) {
+  } else if (path.startsWith("/v4/tags")) {
+    // They show and change things of every kind, whoever was granted them.
+    throw unauthorized();
+  } else if (path === "/v4/account" || path.startsWith("/v4/account/")) {
     if (scope !== null) requireAccount(grants, write);
   } else if (scope === "*" || (write && !path.startsWith("/v4/profile"))) throw unauthorized();
 };
@@ -105,6 +108,7 @@ export const requireReferences = (cloud: Cloud, { grants }: UserRow, body: unkno
     const reference = Object.hasOwn(references, name) ? references[name] : undefined;
     if (reference) requireOn(cloud, grants, reference.kind, numberOf(value), reference.write);
     else if (name === "diskId") requireOn(cloud, grants, "instance", cloud.store.get("disk", numberOf(value) ?? 0)?.instanceId, false);
+    else if (name === "backupId") requireOn(cloud, grants, "instance", cloud.store.get("backup", numberOf(value) ?? 0)?.instanceId, false);
     else if (name === "address" && typeof value === "string") requireOn(cloud, grants, "instance", holderOf(cloud, value), true);
     else if (name === "ips" && Array.isArray(value)) for (const ip of value) requireOn(cloud, grants, "instance", holderOf(cloud, String(ip)), true);
     else requireReferences(cloud, { grants } as UserRow, value);

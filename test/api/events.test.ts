@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { kinds } from "#backlot/resources/cloud.js";
+import { moveEvent, recordEvent } from "#backlot/resources/events/event.js";
 import { migrations, schemaVersion } from "#backlot/resources/migrations.js";
 import { tokenHash } from "#backlot/resources/tokens/token.js";
 import { openStore } from "#backlot/store/open-store.js";
@@ -156,6 +157,35 @@ describe("events (contract 15)", () => {
     await cloud.api.del("/v4/balancers/999");
     await cloud.api.post("/v4/cloud/instances", { region: "nowhere" });
     expect(await newest()).toBe(before);
+  });
+});
+
+describe("a job whose instance is deleted under it", () => {
+  it("has ended for good, so that nobody waits for it", async () => {
+    const made: Json[] = [];
+    for (let round = 0; round < 12; round += 1) {
+      const instance = await createInstance(cloud);
+      made.push(instance);
+      expect((await cloud.api.del(`/v4/cloud/instances/${instance.id}`)).status).toBe(200);
+    }
+    for (const { id } of made) {
+      await until(async () => (await cloud.api.get(`/v4/cloud/instances/${id}`)).status === 404, { what: `instance ${id} gone` });
+      const open = (await eventsOf(cloud, "instance", id)).filter(({ status }) => status === "scheduled" || status === "started");
+      expect(open).toEqual([]);
+    }
+  });
+
+  it("is not begun again by a loop that comes too late", async () => {
+    const { state } = await testConfig();
+    const store = await openStore<Json>({ folder: state, kinds: kinds as never, schemaVersion, migrations, onProblem: () => undefined });
+    const ground = { clock: { now: () => 1_000 } } as never;
+    const id = await store.commit((tx: Json) => recordEvent(tx, ground, { action: "instance_boot", entity: null, status: "scheduled" }));
+    await store.commit((tx: Json) => moveEvent(tx, ground, id, "failed", "The instance was deleted before this was done."));
+    for (const late of ["started", "finished"] as const) {
+      await store.commit((tx: Json) => moveEvent(tx, ground, id, late));
+      expect(store.get("event", id)).toMatchObject({ status: "failed", endedMs: 1_000 });
+    }
+    await store.close();
   });
 });
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { selfSignedCertificate } from "#backlot/kernel/certificate.js";
 import { type Api, apiOf, type Json, startCloud, type TestCloud } from "../support/cloud.js";
 import { makeClient, tokensOf } from "../support/oauth.js";
+import { until } from "../support/until.js";
 import { call, makeUser, password, pathOf, routeTable } from "./identity.js";
 import { createBalancer, createConfig, createInstance, events, eventsOf, fieldsOf, freshLabel, instanceIn } from "./world.js";
 
@@ -130,18 +131,33 @@ describe.each(Object.keys(makers).filter(served))("a restricted user and each %s
 
 describe("every other route of the table", () => {
   const others = routeTable.filter(({ path }) => kindOf(path) === undefined);
+  const isTags = (path: string): boolean => path.startsWith("/v4/tags");
   const isAccount = (path: string): boolean => /^\/v4\/(account|tags)(\/|$)/.test(path) && !path.startsWith("/v4/account/events");
 
-  it.each(others.filter(({ path, scope }) => isAccount(path) && scope !== null))("$name wants account_access", async ({ method, path }) => {
-    await grant({ global: nothing });
-    expect((await call(api, method, pathOf(path))).body).toEqual(unauthorized);
-    await grant({ global: { account_access: "read_only" } });
-    const { status } = await call(api, method, pathOf(path));
-    if (method === "GET") expect(status).not.toBe(403);
-    else expect(status).toBe(403);
-    await grant({ global: { account_access: "read_write" } });
-    expect((await call(api, method, pathOf(path))).status).toBeLessThan(500);
-  });
+  it.each(others.filter(({ path, scope }) => isAccount(path) && !isTags(path) && scope !== null))(
+    "$name wants account_access",
+    async ({ method, path }) => {
+      await grant({ global: nothing });
+      expect((await call(api, method, pathOf(path))).body).toEqual(unauthorized);
+      await grant({ global: { account_access: "read_only" } });
+      const { status } = await call(api, method, pathOf(path));
+      if (method === "GET") expect(status).not.toBe(403);
+      else expect(status).toBe(403);
+      await grant({ global: { account_access: "read_write" } });
+      expect((await call(api, method, pathOf(path))).status).toBeLessThan(500);
+    },
+  );
+
+  it.each(others.filter(({ path }) => isTags(path)))(
+    "$name is for unrestricted users: tags show and change what was not granted",
+    async ({ method, path }) => {
+      const { id } = await createInstance(cloud, { booted: false, tags: ["kept-apart"] });
+      await grant({ global: { account_access: "read_write" } });
+      const body = { label: "taken-over", instances: [id] };
+      expect((await call(api, method, pathOf(path, { label: "kept-apart" }), body)).body).toEqual(unauthorized);
+      expect((await cloud.api.get(`/v4/cloud/instances/${id}`)).body.tags).toEqual(["kept-apart"]);
+    },
+  );
 
   it.each(others.filter(({ path }) => path.startsWith("/v4/profile")))("$name is one's own and needs no grant", async ({ method, path }) => {
     await grant({ global: nothing });
@@ -192,6 +208,21 @@ describe("what hangs on other things", () => {
     await grant({ instance: [{ id: mine.id, permissions: "read_write" }] });
     expect((await api.post("/v4/networking/ips/assign", { region: "us-east", assignments })).body).toEqual(unauthorized);
     expect((await api.post("/v4/networking/ips", { ...wanted, cloud_id: mine.id })).status).toBe(200);
+  });
+
+  it("a backup is its instance's: nobody else makes an instance of what is on its disks", async () => {
+    const source = await createInstance(cloud, { backups_enabled: true });
+    await instanceIn(cloud, source.id, "running");
+    const backup = (await cloud.api.post(`/v4/cloud/instances/${source.id}/backups`, { label: "diary" })).body;
+    const one = `/v4/cloud/instances/${source.id}/backups/${backup.id}`;
+    await until(async () => (await cloud.api.get(one)).body.status === "successful", { what: "a successful backup" });
+    const body = { type: "g6-standard-1", region: "us-east", backup_id: backup.id, booted: false };
+    await grant({ global: { ...nothing, add_instances: true } });
+    expect((await api.post("/v4/cloud/instances", body)).body).toEqual(unauthorized);
+    expect((await api.post("/v4beta/linode/instances", body)).body).toEqual(unauthorized);
+    expect(fieldsOf((await api.post("/v4/cloud/instances", { ...body, backup_id: 999_999 })).body)).toEqual(["backup_id"]);
+    await grant({ instance: [{ id: source.id, permissions: "read_only" }] });
+    expect((await api.post("/v4/cloud/instances", body)).status).toBe(200);
   });
 
   it("events of things that were not granted are hidden", async () => {

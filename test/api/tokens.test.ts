@@ -51,7 +51,10 @@ describe("tokens (description 5, contract 4.1)", () => {
 
   it("the token itself, without its scheme, is no credential; nor is it one in the query", async () => {
     expect((await send(cloud.url, "GET", "/v4/balancers", { Authorization: cloud.token })).status).toBe(401);
-    expect((await send(cloud.url, "GET", `/v4/balancers?api_key=${cloud.token}`, {})).status).toBe(401);
+    const inQuery = await send(cloud.url, "GET", `/v4/balancers?api_key=${cloud.token}`, {});
+    expect(inQuery.status).toBe(401);
+    expect(inQuery.headers["x-oauth-scopes"]).toBe("unknown");
+    expect(inQuery.body.errors).toEqual([{ reason: expect.stringMatching(/Authorization: Bearer/), field: "api_key" }]);
     expect((await send(cloud.url, "GET", "/v4/balancers", { Authorization: `${cloud.token.slice(0, 63)}` })).status).toBe(401);
   });
 

@@ -85,7 +85,8 @@ describe("creating (contract 11)", () => {
 
   it("with an instance it lies in that one's region and is attached right after", async () => {
     const label = freshLabel("at-once");
-    const body = await ok(cloud.api.post("/v4/volumes", { label, cloud_id: abroad.id, config_id: 7, region: null }));
+    const config = (await cloud.api.get(`/v4/cloud/instances/${abroad.id}/configs`)).body.data[0];
+    const body = await ok(cloud.api.post("/v4/volumes", { label, cloud_id: abroad.id, config_id: config.id, region: null }));
     expect(body).toMatchObject({ region: "eu-west", cloud_id: abroad.id, cloud_label: abroad.label, status: "creating" });
     await reaches(body, { status: "active", io_ready: true });
     expect(isThere(mountOf(abroad, label))).toBe(true);
@@ -204,6 +205,21 @@ describe("attaching and detaching", () => {
     await attached(volume, first);
     expect((await attach({ cloud_id: second.id }))[0].reason).toContain(`attached to instance ${first.id}`);
     expect((await attach({ cloud_id: first.id }))[0].reason).toContain(`attached to instance ${first.id}`);
+  });
+
+  it("goes to a config of that instance or to none", async () => {
+    const configOf = async ({ id }: Json): Promise<number> => (await cloud.api.get(`/v4/cloud/instances/${id}/configs`)).body.data[0].id;
+    const volume = await make();
+    const wrong = [{ field: "config_id", reason: "This instance has no config with this id." }];
+    for (const config of [99_999, await configOf(second)]) {
+      const asked = { cloud_id: first.id, config_id: config };
+      expect(await refused(cloud.api.post(path(volume, "/attach"), asked))).toEqual(wrong);
+      expect(await refused(cloud.api.post("/v4/volumes", { label: freshLabel(), ...asked }))).toEqual(wrong);
+    }
+    expect(await read(volume)).toMatchObject({ cloud_id: null });
+    await ok(cloud.api.post(path(volume, "/attach"), { cloud_id: first.id, config_id: await configOf(first) }));
+    await reaches(volume, { cloud_id: first.id, io_ready: true });
+    await ok(cloud.api.post(path(volume, "/detach")));
   });
 
   it("takes eight for good, and more for one boot where memory allows", async () => {

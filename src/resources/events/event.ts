@@ -77,10 +77,13 @@ export const recordEvent = (
   return id;
 };
 
-/** Moves a job's event on; an event that was pruned meanwhile is no error. */
+/**
+ * Moves a job's event on; an event that was pruned meanwhile is no error. What has ended stays ended: the loop may begin a job whose
+ * instance was deleted a moment before, and whoever polls would wait for ever.
+ */
 export const moveEvent = (tx: Tx, cloud: Pick<Cloud, "clock">, id: number, status: "started" | "finished" | "failed", message?: string): void => {
   const row = tx.get("event", id);
-  if (!row) return;
+  if (!row || row.endedMs !== null) return;
   const now = cloud.clock.now();
   tx.update("event", id, {
     status,

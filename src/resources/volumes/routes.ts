@@ -70,7 +70,7 @@ const cloneVolume = (tx: Tx, cloud: Cloud, source: VolumeRow, label: string, use
 const attachVolume = (tx: Tx, cloud: Cloud, row: VolumeRow, body: AttachBody, username: string | undefined): VolumeRow => {
   requireAttachable(row);
   const persists = body.persistAcrossBoots ?? true;
-  refuse(attachProblems(tx, cloud, body.cloudId, row.region, persists));
+  refuse(attachProblems(tx, cloud, body.cloudId, row.region, { persists, configId: body.configId }));
   const instance = requireInstance(tx, body.cloudId);
   return tx.update("volume", row.id, {
     instanceId: instance.id,

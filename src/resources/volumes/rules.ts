@@ -27,19 +27,24 @@ const limitProblems = (reader: Reader, { catalogue }: Pick<Cloud, "catalogue">, 
     : [{ reason: `The instance has ${limit} volumes attached already, which is the limit; detach one.` }];
 };
 
+const configProblems = (reader: Reader, instanceId: number, configId: number | undefined): Problem[] =>
+  configId === undefined || reader.get("profile", configId)?.instanceId === instanceId
+    ? []
+    : [{ reason: "This instance has no config with this id.", field: "configId" }];
+
 /** Whether an instance may get one more volume that lies in `region`. */
 export const attachProblems = (
   reader: Reader,
   cloud: Pick<Cloud, "catalogue">,
   instanceId: number,
   region: string | undefined,
-  persists = true,
+  { persists = true, configId }: { persists?: boolean; configId?: number | undefined } = {},
 ): Problem[] => {
   const instance = reader.get("instance", instanceId);
   if (!instance || isDeleting(instance)) return [{ reason: "No active instance has this id.", field: "cloudId" }];
   if (region !== undefined && region !== instance.region)
     return [{ reason: `The volume is in ${region} and the instance in ${instance.region}; both must be in one region.`, field: "cloudId" }];
-  return limitProblems(reader, cloud, instanceId, persists);
+  return [...configProblems(reader, instanceId, configId), ...limitProblems(reader, cloud, instanceId, persists)];
 };
 
 /** Everything that can be wrong with a create, at once. */
@@ -56,7 +61,8 @@ export const createProblems = (
   if (body.region !== undefined && !isKnown) problems.push({ reason: "Unknown id; see /v4/regions.", field: "region" });
   if (body.region === undefined && instanceId === undefined && !isGiven("region") && !isGiven("cloudId"))
     problems.push({ reason: "Needed without an instance to attach it to.", field: "region" });
-  if (instanceId !== undefined) problems.push(...attachProblems(reader, cloud, instanceId, isKnown ? body.region : undefined));
+  if (instanceId !== undefined)
+    problems.push(...attachProblems(reader, cloud, instanceId, isKnown ? body.region : undefined, { configId: body.configId }));
   if (body.configId !== undefined && instanceId === undefined)
     problems.push({ reason: "A config profile is an instance's; give the instance too.", field: "configId" });
   return problems;
