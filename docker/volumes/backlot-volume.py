@@ -76,6 +76,17 @@ def make_disk(disk, size):
     put_in_place(made, disk)
 
 
+def thaw(loop):
+    """A copy that was cut off left its source frozen, and whoever writes there waits for ever."""
+    with mounted(loop) as place:
+        handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(handle, FITHAW, 0)
+        except OSError:
+            pass  # it was not
+        os.close(handle)
+
+
 def copy_disk(source, disk):
     """A copy of one moment: what writes to the source waits meanwhile. Holes stay holes."""
     made = f"{disk}.new"
@@ -84,12 +95,9 @@ def copy_disk(source, disk):
     if loop is None:
         run(*copy)
     else:
+        thaw(loop)
         with mounted(loop) as place:
             handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.ioctl(handle, FITHAW, 0)  # a copy that was cut off left it so
-            except OSError:
-                pass
             fcntl.ioctl(handle, FIFREEZE, 0)
             try:
                 run(*copy)
@@ -202,9 +210,30 @@ class mounted:
 
 # --- guests ---
 
+def identity(path):
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino)
+
+
+def engine_root():
+    """The root of the engine's own machine, as what started this container has it; None where it is not ours to see."""
+    try:
+        process, ours = os.getppid(), identity("/")
+        while (root := identity(f"/proc/{process}/root/")) == ours:  # an init of the engine's in this container
+            with open(f"/proc/{process}/status") as file:
+                process = int(re.search(r"^PPid:\s*(\d+)$", file.read(), re.M)[1])
+        return root
+    except OSError:
+        return None
+
+
 def guests_running(containers):
-    """Container id -> (a process of it, inode of its mount namespace), for those that have a process."""
+    """
+    Container id -> (a process of it, inode of its mount namespace), for those that have a process. At its start a container's first process
+    is still at home in the engine's machine, and so is what `exec` is about to bring in: these are not in the guest yet.
+    """
     found = {}
+    outside = engine_root()
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -212,7 +241,7 @@ def guests_running(containers):
             with open(f"/proc/{name}/cgroup") as file:
                 text = file.read()
             for container in containers:
-                if container in text and container not in found:
+                if container in text and container not in found and identity(f"/proc/{name}/root/") != outside:
                     found[container] = (int(name), os.stat(f"/proc/{name}/ns/mnt").st_ino)
         except OSError:
             continue  # it ended
@@ -231,12 +260,14 @@ def in_namespace(process, inode, work):
     if os.fstat(namespace).st_ino != inode:
         os.close(namespace)
         raise Gone()
+    outside = engine_root()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             called("setns", libc.setns(namespace, CLONE_NEWNS))
-            answer = {"value": work()}
+            # A guest that is about to start: what is made there now would be made in the engine's machine.
+            answer = {"gone": True} if identity("/") == outside else {"value": work()}
         except OSError as error:
             answer = {"text": f"{error.filename}: {error.strerror}"}
         except BaseException as error:
@@ -249,6 +280,8 @@ def in_namespace(process, inode, work):
         text = pipe.read()
     os.waitpid(child, 0)
     answer = json.loads(text or b'{"text": "the guest could not be entered"}')
+    if "gone" in answer:
+        raise Gone()
     if "value" in answer:
         return answer["value"]
     raise Refusal(answer["text"])
@@ -430,6 +463,7 @@ def ensure_disk(disk, source, size, guests, home, path):
     loop = loop_of(disk)
     left = []
     if loop is not None:
+        thaw(loop)
         for guest in guests.values():
             if guest is not home:
                 left += guest.unmount(of_loop(loop), lazily=True)
@@ -482,6 +516,8 @@ def release(asked):
     disk = asked["disk"]
     locked(disk)
     loop = loop_of(disk) if os.path.exists(disk) else None
+    if loop is not None:
+        thaw(loop)
     whats = [of_loop(loop)] if loop is not None else []
     if os.path.isdir(folder_of(disk)):
         whats.append(of_folder(folder_of(disk)))

@@ -23,6 +23,8 @@ const openUdp = (address: string, port: number, onPacket: OnPacket): Promise<Udp
   new Promise((resolve, reject) => {
     const socket = createSocket({ type: isIPv6(address) ? "udp6" : "udp4", recvBufferSize: 1 << 20 });
     socket.on("message", (packet, from) => {
+      // A sender may leave its port out (RFC 768), and then nothing can be sent back.
+      if (from.port === 0) return;
       onPacket(packet, { address: plainAddress(from.address), transport: "udp" }, (message) => {
         // Who went away meanwhile is no error of ours.
         socket.send(message, from.port, from.address, () => {});

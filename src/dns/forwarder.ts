@@ -30,7 +30,10 @@ const answers = (packet: Buffer, id: number, question: Buffer): boolean =>
 const askUdp = (upstream: Upstream, packet: Buffer, id: number, question: Buffer, signal: AbortSignal): Promise<Buffer | undefined> =>
   new Promise((resolve) => {
     const socket = createSocket(isIPv6(upstream.host) ? "udp6" : "udp4");
+    let isOver = false;
     const end = (answer?: Buffer): void => {
+      if (isOver) return;
+      isOver = true;
       clearTimeout(timer);
       signal.removeEventListener("abort", onAbort);
       socket.removeAllListeners().on("error", () => {});
@@ -44,8 +47,10 @@ const askUdp = (upstream: Upstream, packet: Buffer, id: number, question: Buffer
     socket.on("message", (answer) => {
       if (answers(answer, id, question)) end(answer);
     });
-    // Connected: only this upstream is heard, and "nobody listens there" comes back at once.
-    socket.connect(upstream.port, upstream.host, () => socket.send(packet, (error) => error && end()));
+    // Connected: only this upstream is heard, and "nobody listens there" comes back at once. With a callback it would be that which is told of
+    // a failure (no way there: this machine is offline); without one it is an error like any other.
+    socket.once("connect", () => socket.send(packet, (error) => error && end()));
+    socket.connect(upstream.port, upstream.host);
   });
 
 const askTcp = (upstream: Upstream, packet: Buffer, id: number, question: Buffer, signal: AbortSignal): Promise<Buffer | undefined> =>

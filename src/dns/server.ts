@@ -126,7 +126,10 @@ export const openNameServer = async (options: NameServerOptions): Promise<NameSe
   closers.add(() => forwarder.close());
 
   let turn: Promise<unknown> = Promise.resolve();
-  const serveGuests = async (gateways: readonly string[]): Promise<string[]> => {
+  let isClosing = false;
+  const serveGuests = async (wanted: readonly string[]): Promise<string[]> => {
+    // What is opened behind a close would stay open.
+    const gateways = isClosing ? [] : wanted;
     for (const [address, guestDoor] of guestDoors) {
       if (gateways.includes(address)) continue;
       guestDoors.delete(address);
@@ -160,6 +163,10 @@ export const openNameServer = async (options: NameServerOptions): Promise<NameSe
     },
     guests: () => ({ addresses: [...guestDoors.keys()], problem }),
     counts: () => ({ ...tally, zones: zones.count() }),
-    close: () => closers.close(),
+    close: async () => {
+      isClosing = true;
+      await turn;
+      await closers.close();
+    },
   };
 };

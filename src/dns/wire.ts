@@ -97,11 +97,22 @@ const tailOf = (type: number, ttl: number, data: Buffer): Buffer => {
 /** The largest record data there is room for, in bytes, in a message of 65,535 with a question and an owner of the greatest length. */
 const largestData = 65_535 - 12 - 2 * 255 - 4 - 8 - 11;
 
+/** Undefined where the codec finds no room: text that another server sent may have grown in reading. */
+const fittingData = (data: RecordData): Buffer | undefined => {
+  try {
+    const bytes = rdata(data);
+    return bytes.length > largestData ? undefined : bytes;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+};
+
 /** Undefined when it does not fit into any message. */
 export const encodeRecord = (owner: string, ttl: number, data: RecordData): Encoded | undefined => {
   const type = typeNumbers[data.type];
-  const bytes = rdata(data);
-  if (bytes.length > largestData) return undefined;
+  const bytes = fittingData(data);
+  if (bytes === undefined) return undefined;
   const target = data.type === "MX" || data.type === "NS" || data.type === "SRV" || data.type === "CNAME" ? data.host : undefined;
   return { owner, type, tail: tailOf(type, ttl, bytes), target: target?.replace(/\.$/, "").toLowerCase() };
 };

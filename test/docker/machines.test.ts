@@ -232,6 +232,15 @@ describeDocker("machines on a Docker engine", () => {
     await Promise.all([6, 7, 8].map((instance) => plot.driver.remove(instance)));
   });
 
+  it("is counted even where its root made the counting an endless program", async () => {
+    await plot.driver.ensure(plot.spec({ instance: 77 }));
+    const container = await containerOf(plot.options.owner, 77);
+    if (!container) throw new Error("there is no such instance");
+    await run(container, ["sh", "-c", "cp /bin/sleep /bin/slow; printf '#!/bin/sh\\nexec slow 600\\n' >/bin/cat"]);
+    expect(await plot.driver.counters(77)).toMatchObject({ network: null, cpuMs: expect.any(Number) });
+    await plot.driver.remove(77);
+  }, 30_000);
+
   it("stops within the engine's patience and by SIGTERM, not by force", async () => {
     await plot.driver.ensure(plot.spec({ instance: 2, region: "eu-west", privateAddresses: [], running: false }));
     expect((await inspected(2)).info.State).toMatchObject({ Running: false, ExitCode: 0 });

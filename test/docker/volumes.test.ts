@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { ownedThings } from "#backlot/runtime/docker/orphans.js";
@@ -204,6 +205,14 @@ describeDocker("volumes on a Docker engine, asked of the guest and the kernel", 
     await expect(without.volumes.ensure(wanted({ volume: 3, label: "sized" }))).rejects.toThrow(/grants no loop device/);
   });
 
+  it("is usable again after a copy of it that was cut off, which leaves it frozen", async () => {
+    await plot.driver.volumes.ensure(wanted());
+    const { Pid } = (await (await guest(1)).inspect()).State;
+    execFileSync("fsfreeze", ["--freeze", `/proc/${Pid}/root/mnt/x`]);
+    await (await plot.again()).volumes.ensure(wanted());
+    expect(await sh(1, "timeout 5 sh -c 'echo a >/mnt/x/b'; echo $?")).toBe("0");
+  });
+
   it("a guest that is killed or removed leaves no loop device, and the data is whole", async () => {
     await plot.driver.ensure(plot.spec({ instance: 3 }));
     await plot.driver.volumes.ensure(wanted({ instance: 3 }));
@@ -225,10 +234,17 @@ describeDocker("volumes on a Docker engine, asked of the guest and the kernel", 
       await other.driver.ensure(other.spec());
       await other.driver.volumes.ensure(wanted());
       const image = (await (await guest(1)).inspect()).Image;
-      await docker.createContainer({ Image: image, Labels: { "io.backlot.owner": other.options.owner, "io.backlot.helper": "volume" } });
+      const left = { "io.backlot.owner": other.options.owner, "io.backlot.helper": "volume" };
+      await docker.createContainer({ Image: image, Labels: left });
+      const atWork = await docker.createContainer({ Image: image, Entrypoint: ["sleep", "60"], Labels: left });
+      await atWork.start();
       const [things] = (await ownedThings()).filter(({ owner, stateFolder }) => owner === other.options.owner && stateFolder !== "");
       expect(things).toMatchObject({ volumes: [`backlot-${other.options.owner.slice(0, 8)}-volume-1`], containers: [{ running: true }] });
       const next = await other.again();
+      expect(await next.volumes.list()).toEqual([1]);
+      // One that outlived its Backlot goes when it has ended: a volume that it holds could not be removed.
+      await atWork.kill();
+      await atWork.wait();
       expect(await next.volumes.list()).toEqual([1]);
       const filters = { label: [`io.backlot.owner=${other.options.owner}`, "io.backlot.helper"] };
       expect(await docker.listContainers({ all: true, filters })).toEqual([]);

@@ -43,16 +43,53 @@ export interface CounterReader {
   read(box: Docker.Container): Promise<MachineCounters | undefined>;
 }
 
-const textOf = async (box: Docker.Container, command: string[]): Promise<string> => {
+/** What runs in a guest is the guest's: it may never end, or never stop talking. In ms and bytes. */
+const patienceMs = 5_000;
+const mostBytes = 64 * 1024;
+
+/** What a command in a machine prints; undefined when it does not come to an end. */
+const textOf = async (box: Docker.Container, command: string[]): Promise<string | undefined> => {
   const exec = await box.exec({ Cmd: command, AttachStdout: true });
+  const said = await exec.start({});
+  let isEndless = false;
+  const cut = (): void => {
+    isEndless = true;
+    said.destroy();
+  };
+  const timer = setTimeout(cut, patienceMs);
   const chunks: Buffer[] = [];
-  for await (const chunk of await exec.start({})) chunks.push(chunk as Buffer);
-  return framesText(Buffer.concat(chunks)).toString();
+  let bytes = 0;
+  try {
+    for await (const chunk of said) {
+      chunks.push(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+      if (bytes > mostBytes) cut();
+    }
+  } catch (error) {
+    if (!isEndless) throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+  return isEndless ? undefined : framesText(Buffer.concat(chunks)).toString();
 };
 
 /** The devices are asked of the guest once for each start and set of connections: a guest cannot change them, and asking costs a process. */
 export const counterReader = (pool: Range): CounterReader => {
-  const known = new Map<string, { mark: string; devices: readonly string[] }>();
+  const known = new Map<string, { mark: string; devices: Promise<readonly string[] | undefined> }>();
+  const ask = async (box: Docker.Container): Promise<readonly string[] | undefined> => {
+    const routes = await textOf(box, ["cat", "/proc/net/route"]);
+    return routes === undefined ? undefined : publicDevices(routes, pool);
+  };
+  const devicesOf = (box: Docker.Container, mark: string): Promise<readonly string[] | undefined> => {
+    const found = known.get(box.id);
+    if (found?.mark === mark) return found.devices;
+    const asked = { mark, devices: ask(box) };
+    known.set(box.id, asked);
+    asked.devices.catch(() => {
+      if (known.get(box.id) === asked) known.delete(box.id);
+    });
+    return asked.devices;
+  };
   return {
     read: async (box) => {
       const { State, NetworkSettings } = await box.inspect();
@@ -61,16 +98,11 @@ export const counterReader = (pool: Range): CounterReader => {
         return undefined;
       }
       const connections = Object.values(NetworkSettings.Networks).map(({ EndpointID }) => EndpointID);
-      const mark = [State.StartedAt, ...connections.sort()].join(" ");
-      let found = known.get(box.id);
-      if (found?.mark !== mark) {
-        found = { mark, devices: publicDevices(await textOf(box, ["cat", "/proc/net/route"]), pool) };
-        known.set(box.id, found);
-      }
-      const { devices } = found;
+      const devices = await devicesOf(box, [State.StartedAt, ...connections.sort()].join(" "));
       // `one-shot` (engine API 1.41): without it the engine waits a second for a second reading.
       const stats = (await box.stats({ stream: false, "one-shot": true } as never)) as unknown as EngineStats;
-      return countersOf(stats, State.StartedAt, (device) => devices.includes(device));
+      const counted = countersOf(stats, State.StartedAt, (device) => devices?.includes(device) ?? false);
+      return devices === undefined ? { ...counted, network: null } : counted;
     },
   };
 };

@@ -26,12 +26,12 @@ import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
 import { fileSystems } from "./file-systems.js";
 import { environmentFiles, firstFiles, type GuestState, guestState, handOver, putFiles, rootPassFiles, startFiles } from "./guest-files.js";
 import { defaultImageMap, guestImages } from "./guest-image.js";
-import type { ImageMap } from "./images.js";
+import { type ImageMap, isOwnGuestImage } from "./images.js";
 import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
 import { turns } from "./turns.js";
-import { volumeHelper } from "./volume-helper.js";
+import { helpersOf, volumeHelper } from "./volume-helper.js";
 import { engineVolumes } from "./volumes.js";
 
 export interface DockerDriverOptions {
@@ -117,6 +117,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     onProgress: options.onProgress ?? (() => {}),
   });
   const { NCPU: engineCpus } = (await asking("describe itself", () => docker.info())) as { NCPU: number };
+  const leftHelpers = await helpersOf(docker, options);
   const inTurn = turns<number>();
   const captures = engineCaptures(docker, options);
   const guests = settledGuests();
@@ -151,6 +152,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     owner: options,
     image: async () => (await images.ensure(toolsImage)).tag,
     loopDevices: options.loopDevices ?? true,
+    left: leftHelpers.map(({ Id }) => Id),
   });
 
   const removeContainer = async (container: SeenContainer): Promise<void> => {
@@ -282,8 +284,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const extras = extraAddresses(spec, publicPool);
     const note = extraAddressesNote(extras);
     if (note === guest.extraAddresses && (!moved || note === "")) return;
-    // Somebody's own image need not have a shell or `ip` in it.
-    const tools = container.isGuest ? (await handle(container).inspect()).Config.Image : (await images.ensure(toolsImage)).tag;
+    // Somebody's own image need not have a shell or `ip` in it. In a copy of a disk whoever was root there put what they wanted in their place.
+    const { Image } = (await handle(container).inspect()).Config;
+    const tools = isOwnGuestImage(Image) ? Image : (await images.ensure(toolsImage)).tag;
     const engines = attachments(owner, spec, publicPool).flatMap(({ address }) => address ?? []);
     await applyExtraAddresses(docker, options, tools, container.id, guest.extraAddresses, extras, engines);
   };

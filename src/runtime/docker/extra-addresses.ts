@@ -1,7 +1,7 @@
 import type Docker from "dockerode";
 import { Fault } from "../../kernel/fault.js";
 import { extraAddressesFile, putFiles } from "./guest-files.js";
-import { type Owner, ownerLabels } from "./labels.js";
+import { labels, type Owner, ownerLabels } from "./labels.js";
 
 export interface ExtraAddress {
   /** The first address of the same network: the new one goes on the same device. */
@@ -43,7 +43,7 @@ export const applyExtraAddresses = async (
     Image: image,
     Entrypoint: ["/bin/sh", "-c"],
     Cmd: [command(previous, extras, engines)],
-    Labels: ownerLabels(owner),
+    Labels: { ...ownerLabels(owner), [labels.helper]: "addresses" },
     HostConfig: { NetworkMode: `container:${containerId}`, CapDrop: ["ALL"], CapAdd: ["NET_ADMIN"] },
   });
   try {

@@ -16,6 +16,11 @@ interface ImageSource {
 
 export type ImageMap = Readonly<Record<string, ImageSource>>;
 
+const guestRepository = "backlot/guest";
+
+/** Built here from the recipe; a copy of a machine's disk is not, for all that it has the same label. */
+export const isOwnGuestImage = (tag: string): boolean => tag.startsWith(`${guestRepository}:`);
+
 /** How a slug is had, or why it cannot be. */
 export type ImagePlan =
   | { guest: string; name: string; oci: string; localBase: string; suite: string | undefined; mirror: string | undefined }
@@ -41,7 +46,7 @@ export const imagePlan = (images: ImageMap, slug: string, recipe: string): Image
   const name = slug.replace(/^.*\//, "");
   const hash = createHash("sha256").update(`${recipe}\n${source.oci}\n`).digest("hex").slice(0, 12);
   return {
-    guest: `backlot/guest:${name}-${hash}`,
+    guest: `${guestRepository}:${name}-${hash}`,
     name,
     oci: source.oci,
     localBase: `backlot/base:${name}`,

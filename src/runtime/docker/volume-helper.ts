@@ -25,8 +25,8 @@ export interface VolumeHelper {
   run(task: VolumeTask, volumes: readonly string[]): Promise<VolumeAnswer>;
   /** What the engine granted; undefined before the first task. */
   rights(): VolumeRights | undefined;
-  /** Removes helpers that a crash left. */
-  sweep(): Promise<void>;
+  /** Removes helpers that a crash left. False: one of them is still at work, ask again. */
+  sweep(): Promise<boolean>;
 }
 
 interface HelperOptions {
@@ -36,6 +36,8 @@ interface HelperOptions {
   image(): Promise<string>;
   /** False asks for no loop devices, as if the engine had none. */
   loopDevices: boolean;
+  /** Ids of the helpers there were when this driver was opened: nobody waits for them. */
+  left: readonly string[];
 }
 
 const program = new URL("../../../docker/volumes/backlot-volume.py", import.meta.url);
@@ -55,12 +57,15 @@ type Attempt = (typeof attempts)[number];
 
 const remedy = "Use an engine that grants a container SYS_ADMIN and the host's process namespace, or the process runtime.";
 
+/** Helpers of this owner, at work or not; also those of extra-addresses.ts. */
+export const helpersOf = (docker: Docker, { owner }: Owner): Promise<Docker.ContainerInfo[]> =>
+  asking("list containers", () => docker.listContainers({ all: true, filters: { label: [`${labels.owner}=${owner}`, labels.helper] } }));
+
 /** Makes and mounts volumes by containers that live for a moment. */
-export const volumeHelper = ({ docker, owner, image, loopDevices }: HelperOptions): VolumeHelper => {
+export const volumeHelper = ({ docker, owner, image, loopDevices, left }: HelperOptions): VolumeHelper => {
   let granted: VolumeRights | undefined;
   let probing: Promise<VolumeRights> | undefined;
   let text: Promise<string> | undefined;
-  const inFlight = new Set<string>();
 
   const request = (tag: string, source: string, task: VolumeTask, volumes: readonly string[], { sized, extra }: Attempt) => ({
     Image: tag,
@@ -84,7 +89,6 @@ export const volumeHelper = ({ docker, owner, image, loopDevices }: HelperOption
   const runOnce = async (task: VolumeTask, volumes: readonly string[], attempt: Attempt): Promise<VolumeAnswer> => {
     text ??= readFile(program, "utf8");
     const helper = await docker.createContainer(request(await image(), await text, task, volumes, attempt));
-    inFlight.add(helper.id);
     try {
       await helper.start();
       await helper.wait();
@@ -95,7 +99,6 @@ export const volumeHelper = ({ docker, owner, image, loopDevices }: HelperOption
       return answer;
     } finally {
       await tolerating([404, 409], () => helper.remove({ force: true }));
-      inFlight.delete(helper.id);
     }
   };
 
@@ -136,9 +139,10 @@ export const volumeHelper = ({ docker, owner, image, loopDevices }: HelperOption
     },
     rights: () => granted,
     sweep: async () => {
-      const filters = { label: [`${labels.owner}=${owner.owner}`, labels.helper], status: ["created", "exited", "dead"] };
-      for (const { Id } of await asking("list containers", () => docker.listContainers({ all: true, filters })))
-        if (!inFlight.has(Id)) await tolerating([404, 409], () => docker.getContainer(Id).remove({ force: true }));
+      const known = (await helpersOf(docker, owner)).filter(({ Id }) => left.includes(Id));
+      const over = known.filter(({ State }) => State !== "running");
+      for (const { Id } of over) await tolerating([404, 409], () => docker.getContainer(Id).remove({ force: true }));
+      return over.length === known.length;
     },
   };
 };

@@ -98,6 +98,8 @@ export const engineVolumes = ({ docker, owner, helper, containers }: VolumesOpti
         path,
         containers: seen.map(({ id }) => id),
       };
+      // A copy that is cut off leaves its source frozen; the source's next look mends that, and must not be spared.
+      if (spec.copyOf !== null) settled.delete(spec.copyOf);
       const answer: VolumeAnswer = await helper.run(task, [spec.volume, ...(spec.copyOf === null ? [] : [spec.copyOf])].map(nameOf));
       if ("gone" in answer) {
         if (tries < mostTries) continue;
@@ -125,8 +127,7 @@ export const engineVolumes = ({ docker, owner, helper, containers }: VolumesOpti
 
   return {
     list: async () => {
-      if (!isSwept) await helper.sweep();
-      isSwept = true;
+      if (!isSwept) isSwept = await helper.sweep();
       const filters = { label: [`${labels.owner}=${owner.owner}`, labels.volume] };
       const { Volumes } = await asking("list its volumes", () => docker.listVolumes({ filters }));
       return (Volumes ?? []).map((row) => Number(row.Labels?.[labels.volume])).filter((id) => Number.isSafeInteger(id) && id > 0);

@@ -1,8 +1,8 @@
-import { createSocket } from "node:dgram";
+import { createSocket, Socket } from "node:dgram";
 import { Resolver } from "node:dns/promises";
 import { connect, createServer } from "node:net";
 import { encode } from "dns-packet";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { type NameServer, type NameServerOptions, openNameServer } from "#backlot/dns/server.js";
 import { fetchZone } from "#backlot/dns/transfer.js";
 import type { Zone, ZoneRecord } from "#backlot/kernel/names.js";
@@ -76,6 +76,29 @@ const stub = async (address: string): Promise<NamePlace & { asked: string[] }> =
 };
 
 describe("the sockets", () => {
+  it("take no harm from a datagram whose sender left its port out", async () => {
+    const bind = vi.spyOn(Socket.prototype, "bind");
+    const server = await open();
+    const [socket] = bind.mock.contexts as Socket[];
+    bind.mockRestore();
+    server.put("example.test", () => zone("example.test", [www("192.0.2.1")]));
+    const sender = { address: "127.0.0.1", family: "IPv4", port: 0, size: 0 };
+    expect(() => socket?.emit("message", question("www.example.test", "A"), sender)).not.toThrow();
+  });
+
+  it("answer although there is no way to the resolver that a query is passed on to", async () => {
+    // Nothing may be sent to a broadcast address: connecting fails at once, as it does to any address when this machine is offline.
+    const server = await open({ forward: true, upstreams: () => [{ host: "255.255.255.255", port: 53 }] });
+    expect((await askName(server, "elsewhere.invalid", "A", { flags: 0x0100 })).rcode).toBe("SERVFAIL");
+  });
+
+  it("answer for a zone with a record that grew beyond all messages when it was read", async () => {
+    const server = await open();
+    const caa: ZoneRecord = { name: "example.test", ttl: 60, data: { type: "CAA", critical: false, tag: "issue", value: "\ufffd".repeat(40_000) } };
+    server.put("example.test", () => zone("example.test", [caa, www("192.0.2.1")]));
+    expect((await askName(server, "www.example.test", "A")).rcode).toBe("NOERROR");
+  });
+
   it("answer a real resolver over UDP and TCP", async () => {
     const server = await open();
     server.put("example.test", () => zone("example.test", [www("192.0.2.1")]));
