@@ -7,22 +7,36 @@ import { routes, shapes } from "../dist/resources/index.js";
 const target = new URL("api.md", import.meta.url);
 const publicEndpoints = JSON.parse(readFileSync(new URL("public-endpoints.json", import.meta.url), "utf8"));
 
-/** Endpoints that keep what they are told and change nothing beyond the record; everything else does what it says. */
+/** Endpoints that keep what they are told, or show catalogue data, and change nothing beyond the record; everything else does what it says. */
 const recordOnly = [
   /^POST \/v4\/networking\/ip(s|v4)\/share$/,
-  /^(GET|PUT) \/v4\/account(\/settings|\/agreements)?$/,
-  /^POST \/v4\/account\/(agreements|credit-card|payments)$/,
+  /^PUT \/v4\/account$/,
+  /^(GET|POST) \/v4\/account\/agreements$/,
+  /^(GET|POST) \/v4\/account\/payments(\/:paymentId)?$/,
+  /^POST \/v4\/account\/credit-card$/,
   /\/v4\/account\/payment-methods/,
-  /^GET \/v4\/(maintenance\/policies|regions\/availability|regions\/:id\/availability|account\/availability)/,
-  /\/v4\/profile\/(preferences|phone-number|security-questions|tfa|devices)/,
+  /^GET \/v4\/maintenance\/policies$/,
+  /^GET \/v4\/(regions|regions\/:id|account)\/availability/,
+  /^PUT \/v4\/profile$/,
+  /\/v4\/profile\/preferences$/,
   /\/v4\/tags/,
   /\/v4\/cloud\/kernels/,
+  /^GET \/v4\/cloud\/instances\/:instanceId\/configs\/:configId\/interfaces$/,
 ];
-/** Endpoints that are there to say no, with the reason. */
-const refused = [
-  /^POST \/v4\/account\/(cancel|promo-codes|payments\/paypal|payments\/paypal\/execute|payment\/paypal\/execute|settings\/managed-enable)$/,
-  /^POST \/v4\/account\/(entity|service)-transfers/,
+/** Lists of what is not here, beside the collections that are not built at all. */
+const empty = [
+  /^GET \/v4\/cloud\/instances\/:instanceId\/(firewalls|interfaces)$/,
+  /^(GET|DELETE) \/v4\/profile\/devices/,
+  /^GET \/v4\/profile\/security-questions$/,
 ];
+/** Endpoints that are there to say no, with the reason, say so first. */
+const isRefused = ({ summary }) => summary.startsWith("Refused");
+
+const nameOf = (route) => `${route.method} ${route.path}`;
+for (const pattern of [...recordOnly, ...empty]) {
+  const met = routes.filter((route) => pattern.test(nameOf(route)));
+  if (met.length === 0 || met.every(isRefused)) throw new Error(`${pattern} is about no endpoint that there is.`);
+}
 
 const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 const cell = (text) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
@@ -69,10 +83,10 @@ const typeOf = (schema) => {
 };
 
 const kindOf = (route) => {
-  const name = `${route.method} ${route.path}`;
-  if (absentCollections.some(({ path }) => path === route.path) && /^Always empty/.test(route.summary)) return "empty list";
-  if (refused.some((pattern) => pattern.test(name))) return "refused, with the reason";
-  return recordOnly.some((pattern) => pattern.test(name)) ? "record only" : "real";
+  if (isRefused(route)) return "refused, with the reason";
+  const isAbsent = absentCollections.some(({ path }) => path === route.path) && /^Always empty/.test(route.summary);
+  if (isAbsent || empty.some((pattern) => pattern.test(nameOf(route)))) return "empty list";
+  return recordOnly.some((pattern) => pattern.test(nameOf(route))) ? "record only" : "real";
 };
 
 const scopeOf = ({ scope, method }) => {
@@ -99,6 +113,21 @@ const fieldTable = (fields) =>
     ]),
   );
 
+/** Members of requests that are not members of what the answer shows, by endpoint. */
+const furtherMembers = routes.flatMap((route) => {
+  const shown = route.shows ? shapes[route.shows] : {};
+  return Object.entries(route.body?.schema.shape ?? {})
+    .filter(([name]) => shown[name] === undefined)
+    .map(([name, schema]) => [
+      `${route.method} \`${route.path}\``,
+      `\`${snake(name)}\``,
+      typeOf(schema),
+      schema.safeParse(undefined).success ? "" : "yes",
+      sources[route.body.sources[name]] ?? "public API",
+      schema.description ?? "",
+    ]);
+});
+
 const plainPath = (path) => path.replace(/[:*]\w+|\{\w+\}/g, "{}");
 const served = new Map(routes.map((route) => [`${route.method} ${plainPath(route.path)}`, route]));
 const coverage = publicEndpoints.map((line) => {
@@ -123,7 +152,7 @@ has, and on all of \`/v4\` at the port that \`--linode-port\` opens ([decision 0
 
 **says so**: *description*: the service description states the member; *public API*: the public vendor's API of the same service has it;
 *ours*: neither does. **what it does**: *real*: something beyond the record happens, or is measured; *record only*: kept and shown;
-*empty list*: not built, and says so.
+*empty list*: nothing of the kind is here, and it says so.
 
 ## Endpoints
 
@@ -146,6 +175,12 @@ ${table(
 ${Object.entries(shapes)
   .map(([name, fields]) => `### ${name}\n\n${fieldTable(fields)}`)
   .join("\n\n")}
+
+## Further members of requests
+
+What these endpoints take besides, or instead of, the members above.
+
+${table(["endpoint", "member", "type", "required", "says so", "what it is"], furtherMembers)}
 
 ## Coverage of the public API
 

@@ -10,15 +10,16 @@ import { type NameServer, openNameServer } from "./dns/server.js";
 import { fetchZone } from "./dns/transfer.js";
 import { upstreamsOf } from "./dns/upstreams.js";
 import { createApp, type Mounted } from "./http/app.js";
-import { backlotRoutes, type Operator } from "./http/backlot-routes.js";
+import { backlotRoutes } from "./http/backlot-routes.js";
 import { openApiDocument } from "./http/openapi.js";
 import { openServer } from "./http/server.js";
 import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
 import type { Route } from "./kernel/route.js";
+import { operatorOf } from "./operator.js";
 import { openBackups } from "./reconcile/backups.js";
-import { balancerCounters, openBalancerStats } from "./reconcile/balancer-stats.js";
+import { openBalancerStats } from "./reconcile/balancer-stats.js";
 import { openBalancerTransfer } from "./reconcile/balancer-transfer.js";
 import { openBillingMonths } from "./reconcile/billing-months.js";
 import { type Health, openHealth } from "./reconcile/health.js";
@@ -30,16 +31,13 @@ import { openMachines } from "./reconcile/machines.js";
 import { type Names, openNames } from "./reconcile/names.js";
 import { balancersNotice, openSurroundings } from "./reconcile/surroundings.js";
 import { openVolumes } from "./reconcile/volumes.js";
-import { addressesOf } from "./resources/addresses/address.js";
 import { billedTime } from "./resources/billing/billed-time.js";
-import { costsView } from "./resources/billing/costs.js";
 import { billedSoFar, openBilling } from "./resources/billing/invoice.js";
 import { metered } from "./resources/billing/metering.js";
 import { readCatalogue } from "./resources/catalogue/catalogue.js";
-import { type Cloud, type CloudStore, firstIds, type Kinds, kinds, observed } from "./resources/cloud.js";
+import { type Cloud, type CloudStore, firstIds, type Kinds, kinds } from "./resources/cloud.js";
 import { routes, shapes } from "./resources/index.js";
 import { layOutOldInstances } from "./resources/instances/layout.js";
-import { limits } from "./resources/limits.js";
 import { migrations, schemaVersion } from "./resources/migrations.js";
 import { openNotices } from "./resources/notifications/notices.js";
 import { admitStartToken, freshToken, tokenHash } from "./resources/tokens/token.js";
@@ -166,71 +164,6 @@ const openNamesRoom = async (
   closers.add(() => server.close());
   return server;
 };
-
-interface Rooms {
-  driver: RuntimeDriver;
-  plane: BalancerPlane;
-  health: Health;
-  names: Names | undefined;
-  nameServer: NameServer | undefined;
-}
-
-const operatorOf = (
-  cloud: Cloud,
-  { driver, plane, health, names, nameServer }: Rooms,
-  startedMs: number,
-  state: string,
-  stop: () => void,
-): Operator => ({
-  health: () => ({
-    status: "ok",
-    pid: process.pid,
-    owner: cloud.store.owner,
-    runtime: driver.name,
-    version,
-    state,
-    dns: nameServer ? { address: nameServer.address, port: nameServer.port } : null,
-    uptimeS: Math.round((cloud.clock.now() - startedMs) / 1000),
-    counts: Object.fromEntries((["balancer", "config", "node", "instance", "address"] as const).map((kind) => [kind, cloud.store.list(kind).length])),
-  }),
-  capabilities: () => ({ runtime: driver.name, version, rows: [...driver.capabilities().rows, ...limits, ...(names?.capabilities() ?? [noNames])] }),
-  dns: () => (nameServer ? { address: nameServer.address, port: nameServer.port, guests: nameServer.guests(), ...nameServer.counts() } : undefined),
-  instance: async (id) => {
-    const row = cloud.store.get("instance", id);
-    if (!row) return undefined;
-    const [machine] = await driver.list(id);
-    const addresses = addressesOf(cloud.store, id);
-    const main = addresses.find((entry) => !entry.public) ?? addresses[0];
-    return {
-      runtime: driver.name,
-      ...(driver.name === "docker" ? { containerId: machine?.containerId ?? null } : { pid: machine?.pid ?? null }),
-      running: machine?.running ?? false,
-      addresses: addresses.map((entry) => entry.address),
-      endpoint: (main && driver.dial(main.address, 80)) ?? null,
-      substitutedImage: machine?.substitutedImage ?? null,
-      script: machine?.script ?? null,
-      problem: observed(cloud.store, "instance", id)?.problem ?? null,
-      bootLog: await driver.log(id),
-    };
-  },
-  dial: (address, port) => driver.dial(address, port),
-  costs: () => costsView(cloud),
-  stats: () => balancerCounters(cloud, plane),
-  probes: (node) =>
-    cloud.store.get("node", node) && {
-      probes: health
-        .probes(node)
-        .map((entry) => ({ time: new Date(entry.atMs).toISOString(), durationMs: entry.durationMs, ok: entry.ok, reason: entry.reason })),
-    },
-  kill: async (instance) => {
-    if (!cloud.store.get("instance", instance)) return false;
-    await driver.kill(instance);
-    return true;
-  },
-  stop,
-});
-
-const noNames = { subject: "names: the name server", real: false, note: "Not there: Backlot was started with --dns-port off." };
 
 /** How long a start waits for the first measurement of every node, so that its listeners do not begin with refusals. */
 const firstHealthMs = 500;
@@ -388,7 +321,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
       announceClosed();
     }
   };
-  const operator = operatorOf(cloud, { driver, plane, health, names, nameServer }, startedMs, config.state, () =>
+  const operator = operatorOf(cloud, version, { driver, plane, health, names, nameServer }, startedMs, config.state, () =>
     setImmediate(() => void close().catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
   );
   /** Made at the first request for it: a start would pay 25 ms, and few ask. */

@@ -9,7 +9,7 @@ import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
 import { bodyLimitBytes, bytesOf, parseBody } from "./body.js";
 import { dialectOf, doorOf } from "./dialects/dialect.js";
 import { selected } from "./filter.js";
-import { madeBy, requireGranted, requireReferences, restrictedUser, visible } from "./grants.js";
+import { cloudOf, requireGranted, requireReferences, restrictedUser, visible } from "./grants.js";
 import { oauthRouter } from "./oauth/routes.js";
 import { requestFault } from "./origin.js";
 import { envelope, type Page, pageOf } from "./paging.js";
@@ -168,11 +168,13 @@ const serve = async <C>(cloud: Cloud, route: Route<C>, context: C, caller: Calle
   const { page, problems: pageProblems } = pageOf(query, dialectOf(res).pageSize);
   problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
   const remoteAddress = (req.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
-  const own = restricted && (context as unknown) === cloud ? (madeBy(cloud, restricted.id) as C) : context;
+  const own = restricted && (context as unknown) === cloud ? (cloudOf(cloud, restricted) as C) : context;
   const call = { cloud: own, ...parameters, query, body: undefined, caller, remoteAddress };
   const { verbatim = [] } = route.body ?? {};
   const untouched = verbatim === "all" ? [] : verbatim.map(snake);
-  const checked = collecting(problems, () => checkedBody(route, call, problems.length, req, (body) => dialectOf(res).heard(body, untouched)));
+  const { heard, named } = dialectOf(res);
+  const understood = (body: unknown): unknown => named(`${route.method} ${route.path}`, heard(body, untouched));
+  const checked = collecting(problems, () => checkedBody(route, call, problems.length, req, understood));
   problems.push(...(checked?.problems ?? []));
   if (restricted) requireReferences(cloud, restricted, checked?.body);
   // A list is only read, so its filter is judged even when something else is wrong.

@@ -1,8 +1,8 @@
 import { Fault } from "../kernel/fault.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import { addressRow } from "../resources/addresses/address.js";
-import type { Cloud, Tx } from "../resources/cloud.js";
-import type { EventRow } from "../resources/events/event.js";
+import type { Cloud, CloudStore, Tx } from "../resources/cloud.js";
+import type { Entity, EventRow } from "../resources/events/event.js";
 import { addGrant, entityExists, type GrantKind, type Grants, grantKinds, permissionOn, withMade } from "../resources/users/grants.js";
 import type { UserRow } from "../resources/users/user.js";
 
@@ -115,30 +115,53 @@ export const requireReferences = (cloud: Cloud, { grants }: UserRow, body: unkno
   }
 };
 
-const isEventVisible = (cloud: Cloud, user: UserRow, row: EventRow): boolean => {
-  const { entity } = row;
-  const mayRead = (kind: GrantKind, id: unknown): boolean => typeof id === "number" && permissionOn(user.grants, kind, id) !== null;
-  if (row.username === user.username) return true;
-  if (entity && (grantKinds as readonly string[]).includes(entity.kind)) return mayRead(entity.kind as GrantKind, numberOf(entity.id));
-  if (entity?.kind === "config" || entity?.kind === "node") return mayRead("balancer", entity.parentId);
-  if (entity?.kind === "disk" || entity?.kind === "profile") return mayRead("instance", entity.parentId);
-  if (entity?.kind === "ipaddress") return mayRead("instance", holderOf(cloud, String(entity.id)));
-  return user.grants.global.accountAccess !== null;
+const isGrantKind = (kind: string): kind is GrantKind => (grantKinds as readonly string[]).includes(kind);
+
+const isEntityVisible = (cloud: Cloud, { grants }: UserRow, { kind, id, parentId }: Entity): boolean => {
+  const mayRead = (of: GrantKind, wanted: unknown): boolean => typeof wanted === "number" && permissionOn(grants, of, wanted) !== null;
+  if (isGrantKind(kind)) return mayRead(kind, numberOf(id));
+  if (kind === "config" || kind === "node") return mayRead("balancer", parentId);
+  if (kind === "disk" || kind === "profile") return mayRead("instance", parentId);
+  if (kind === "ipaddress") return mayRead("instance", holderOf(cloud, String(id)));
+  return grants.global.accountAccess !== null;
+};
+
+const isEventVisible = (cloud: Cloud, user: UserRow, { username, entity }: EventRow): boolean =>
+  username === user.username || (entity ? isEntityVisible(cloud, user, entity) : user.grants.global.accountAccess !== null);
+
+/** What everybody may read of. Not what is gone: `isOpen` leaves that to the route, and here nobody asks any further. */
+const isPublished = ({ store, catalogue }: Cloud, { kind, id }: Entity): boolean => {
+  const number = numberOf(id);
+  if (kind === "image") return number === undefined;
+  return kind === "script" && (catalogue.scripts.some((script) => script.id === number) || store.get("script", number ?? 0)?.isPublic === true);
+};
+
+/** An event that may be seen says nothing of another thing that may not. */
+const withoutHidden = (cloud: Cloud, user: UserRow, row: EventRow): EventRow => {
+  const { secondary } = row;
+  return secondary === null || isPublished(cloud, secondary) || isEntityVisible(cloud, user, secondary) ? row : { ...row, secondary: null };
 };
 
 /** A list without what a restricted user was not given. */
 export const visible = (cloud: Cloud, user: UserRow, route: Route<never>, listing: Listing): Listing => {
   const last = `/${route.path.split("/").at(-1)}`;
   const only = (isShown: (row: never) => boolean): Listing => ({ ...listing, rows: listing.rows.filter(isShown as (row: unknown) => boolean) });
-  if (last === "/events") return only((row: EventRow) => isEventVisible(cloud, user, row));
+  if (last === "/events") {
+    const seen = only((row: EventRow) => isEventVisible(cloud, user, row));
+    return { ...seen, view: (row) => listing.view(withoutHidden(cloud, user, row as EventRow) as never) };
+  }
   const mayRead = (kind: GrantKind, id: number | undefined) => isOpen(cloud, kind, id) || permissionOn(user.grants, kind, id ?? 0) !== null;
   if (last === "/ips") return only((row: { instanceId?: number | null }) => mayRead("instance", row.instanceId ?? undefined));
   const kind = Object.entries(collections).find(([path]) => path.endsWith(last))?.[1];
   return kind ? only((row: never) => mayRead(kind, numberOf(listing.fieldValue(row, "id")))) : listing;
 };
 
-/** The cloud as a restricted user has it: whatever they make they may do everything with, from the same commit on. */
-export const madeBy = (cloud: Cloud, userId: number): Cloud => {
+/**
+ * The cloud as a restricted user has it: whatever they make they may do everything with, from the same commit on, and an event they read
+ * names nothing that they may not see.
+ */
+export const cloudOf = (cloud: Cloud, reader: UserRow): Cloud => {
+  const userId = reader.id;
   const granting = (tx: Tx): Tx => ({
     ...tx,
     insert: (kind, row) => {
@@ -151,7 +174,11 @@ export const madeBy = (cloud: Cloud, userId: number): Cloud => {
     },
   });
   const { store } = cloud;
-  return { ...cloud, store: { ...store, commit: (change) => store.commit((tx) => change(granting(tx))) } };
+  const get: CloudStore["get"] = (kind, id) => {
+    const row = store.get(kind, id);
+    return row && kind === "event" ? (withoutHidden(cloud, reader, row as unknown as EventRow) as unknown as typeof row) : row;
+  };
+  return { ...cloud, store: { ...store, get, commit: (change) => store.commit((tx) => change(granting(tx))) } };
 };
 
 /** The row behind a caller whose grants restrict; undefined for everybody else. */

@@ -84,6 +84,8 @@ export interface BodySchema<B> {
   parse(value: unknown): { body: Partial<B>; problems: Problem[]; flagged: Set<string> };
   /** Names whose content is not respelled; `all`: the whole body is the caller's own. */
   verbatim: readonly string[] | "all";
+  /** Who says that a member exists, where it is not the public API. For docs/api.md. */
+  sources: Readonly<Record<string, FieldOptions["source"]>>;
 }
 
 const isCreate = (entry: Field): boolean => entry.setter !== "read";
@@ -107,6 +109,7 @@ const bodySchema = <B>(table: FieldTable, takes: (entry: Field) => boolean, requ
   return {
     schema: published,
     verbatim: entries.filter(([, entry]) => entry.options.verbatim).map(([name]) => name),
+    sources: Object.fromEntries(entries.map(([name, entry]) => [name, entry.options.source])),
     // Member by member, so that the rules can judge what is well-formed while the rest is told.
     parse: (value) => {
       const given = new Map(Object.entries(value as object));
@@ -140,6 +143,7 @@ export const updateSchema = <T extends FieldTable>(table: T): BodySchema<UpdateB
 export const customSchema = <S extends z.ZodType>(schema: S): BodySchema<z.infer<S>> => ({
   schema,
   verbatim: [],
+  sources: {},
   parse: (value) => {
     const parsed = parsedWithoutNulls(schema, value);
     if (parsed.success) return { body: parsed.data as Partial<z.infer<S>>, problems: [], flagged: new Set() };

@@ -30,16 +30,18 @@ interface Reading {
   counters: MachineCounters;
 }
 
-/** Bytes since the counters stood as the row says; counters that began anew begin at nothing. Pure. */
+/**
+ * Bytes since the counters stood as the row says. Counters begin anew with a start of the machine, and one that went back began anew
+ * with its network device, which an address that is moved takes along. Pure.
+ */
 export const carriedSince = (
   meter: Pick<MeterRow, "since" | "bytesIn" | "bytesOut"> | undefined,
   { since, network }: MachineCounters,
 ): { bytesIn: number; bytesOut: number } => {
-  const begun = meter?.since === since ? meter : { bytesIn: 0, bytesOut: 0 };
-  return {
-    bytesIn: Math.max(0, (network?.public.in ?? 0) - begun.bytesIn),
-    bytesOut: Math.max(0, (network?.public.out ?? 0) - begun.bytesOut),
-  };
+  if (network === null) return { bytesIn: 0, bytesOut: 0 };
+  const { in: bytesIn, out: bytesOut } = network.public;
+  const goesOn = meter !== undefined && meter.since === since && bytesIn >= meter.bytesIn && bytesOut >= meter.bytesOut;
+  return goesOn ? { bytesIn: bytesIn - meter.bytesIn, bytesOut: bytesOut - meter.bytesOut } : { bytesIn, bytesOut };
 };
 
 /** The averages between two readings of the same run of a machine; undefined when it was started anew in between. Pure. */
@@ -82,13 +84,12 @@ export const openInstanceMeter = ({ cloud, driver, onFailure }: MeterOptions): I
   const count = async (row: InstanceRow, counters: MachineCounters): Promise<void> => {
     if (counters.network === null) return;
     const before = store.list("meter").find((meter) => meter.instanceId === row.id);
-    const { bytesIn, bytesOut } = carriedSince(before, counters);
-    if (before?.since === counters.since && bytesIn + bytesOut === 0) return;
+    const { in: publicIn, out: publicOut } = counters.network.public;
+    const stand = { since: counters.since, bytesIn: publicIn, bytesOut: publicOut };
+    if (before?.since === stand.since && before.bytesIn === publicIn && before.bytesOut === publicOut) return;
     await store.commit((tx) => {
       const meter = tx.list("meter").find((entry) => entry.instanceId === row.id);
       const bytes = carriedSince(meter, counters);
-      const { in: publicIn, out: publicOut } = counters.network?.public ?? { in: 0, out: 0 };
-      const stand = { since: counters.since, bytesIn: publicIn, bytesOut: publicOut };
       if (meter) tx.update("meter", meter.id, stand);
       else tx.insert("meter", { instanceId: row.id, ...stand });
       addTransfer(tx, clock.now(), { kind: "instance", entityId: row.id, region: row.region }, bytes);
@@ -104,7 +105,16 @@ export const openInstanceMeter = ({ cloud, driver, onFailure }: MeterOptions): I
     await count(row, counters);
   };
 
-  const measureOrTell = (id: number): Promise<void> => measure(id).catch((error) => onFailure(id, error));
+  /** One reading of a machine after the other: an older one written after a newer one would look like counters that began anew. */
+  const turns = new Map<number, Promise<void>>();
+  const measureOrTell = (id: number): Promise<void> => {
+    const turn = (turns.get(id) ?? Promise.resolve())
+      .then(() => measure(id))
+      .catch((error) => onFailure(id, error))
+      .finally(() => turns.get(id) === turn && turns.delete(id));
+    turns.set(id, turn);
+    return turn;
+  };
 
   const forgetGone = async (): Promise<void> => {
     for (const id of [...begun.keys()]) {

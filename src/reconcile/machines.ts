@@ -136,6 +136,8 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
   /** A failure is tried again, so what made it due must not be forgotten. */
   const ensureAgain = async (id: number, spec: MachineSpec, signal: AbortSignal): Promise<void> => {
     const freed = freedOf(store, id);
+    // A network device that is exchanged takes its counters along.
+    await measure(id);
     try {
       const { script } = await driver.ensure(spec, signal);
       // A runtime may let a deploy script end before it changes what is under it; its end is a hint, and then this is due once more.

@@ -100,7 +100,7 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   {
     subject: "account: transfer",
     real: true,
-    note: "Bytes that balancers' ports and instances' public networks really carried this calendar month (on the process runtime balancers' only). What is beyond the quota is shown, and not on any invoice.",
+    note: "Bytes that balancers' ports and instances' public networks really carried this calendar month, each counted once (on the process runtime balancers' only; a crash leaves out at most the last 15 s). What is beyond the quota is shown, and not on any invoice.",
   },
   { subject: "account: cancel, managed, promotions, PayPal, transfers to other accounts", real: false, note: "Refused with the reason." },
   { subject: "users, grants, tokens, scopes", real: true, note: "Enforced on every route; passwords and tokens are kept hashed only." },
@@ -119,7 +119,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: false,
     note: "Refused with the reason; devices are always empty.",
   },
-  { subject: "notifications", real: true, note: "What is in a bad way now: engine, ports, boots, images, disk, unpaid balance. Nothing is stored." },
+  {
+    subject: "notifications",
+    real: true,
+    note: "What is in a bad way now: engine, boots, substituted images, ports, interrupted balancers, volumes, domains without instances, disk, unpaid balance. Nothing is stored.",
+  },
   {
     subject: "scripts: public and private",
     real: true,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { routes } from "#backlot/resources/index.js";
 import { type Json, send, startCloud, type TestCloud } from "../support/cloud.js";
+import { until } from "../support/until.js";
 import { createBalancer, createConfig, createInstance, createNode, fieldsOf, freshLabel, instanceIn, unheldAddress } from "./world.js";
 
 let cloud: TestCloud;
@@ -100,6 +101,101 @@ describe("one row, read both ways", () => {
       expect(text, path).not.toMatch(/"(instance|balancer|script)_(?!ran)[a-z_]+"|"\/v4\/(cloud|balancers)|"(id|image|kernel)":"cloud\//);
       expect(text, path).not.toMatch(/\b(instances|balancers|scripts):read/);
     }
+  });
+});
+
+/** What both spellings say of one thing, and the members they call otherwise: theirs, ours. */
+const both = async (path: string, renamed: Record<string, string> = {}) => {
+  const [ours, theirs] = [await get(`/v4${path}`), await get(`/v4beta${path}`)];
+  const back = Object.fromEntries(Object.entries(theirs as Json).map(([name, value]) => [renamed[name] ?? name, value]));
+  expect(Object.keys(theirs)).toEqual(Object.keys(ours).map((name) => Object.entries(renamed).find(([, own]) => own === name)?.[0] ?? name));
+  return { ours, theirs, back };
+};
+
+describe("volumes, domains, tags, grants and the account, made in their words and read in both", () => {
+  it("a volume", async () => {
+    const label = freshLabel("disk").slice(0, 30);
+    const holder = await createInstance(cloud, { booted: false });
+    await instanceIn(cloud, holder.id, "offline");
+    const made = await cloud.api.post("/v4beta/volumes", { label, size: 10, linode_id: holder.id, tags: ["linode/kept"] });
+    expect([made.status, made.body.linode_id, made.body.linode_label]).toEqual([200, holder.id, holder.label]);
+    expect(made.body.filesystem_path).toBe(`/dev/disk/by-id/scsi-0Linode_Volume_${label}`);
+    await until(async () => (await get(`/v4/volumes/${made.body.id}`)).status === "active");
+    const { ours, back } = await both(`/volumes/${made.body.id}`, { linode_id: "cloud_id", linode_label: "cloud_label" });
+    expect(ours.tags).toEqual(["linode/kept"]);
+    expect({ ...back, filesystem_path: `/dev/disk/by-id/scsi-0Cloud_Volume_${label}` }).toEqual(ours);
+    const refused = await cloud.api.post("/v4beta/volumes", { label: `${label}x`, size: 10, linode_id: 999_999 });
+    expect(fieldsOf(refused.body)).toEqual(["linode_id"]);
+    expect((await cloud.api.post(`/v4beta/volumes/${made.body.id}/detach`, {})).status).toBe(200);
+  });
+
+  it("a domain with a record is the same in both", async () => {
+    const wanted = { type: "master", domain: `${freshLabel("zone")}.test`, soa_email: "linode@cloud.test", description: "cloud/linode" };
+    const made = (await cloud.api.post("/v4beta/domains", wanted)).body;
+    expect(made).toMatchObject(wanted);
+    const record = (await cloud.api.post(`/v4beta/domains/${made.id}/records`, { type: "TXT", name: "linode", target: "cloud/instance" })).body;
+    for (const path of [`/domains/${made.id}`, `/domains/${made.id}/records/${record.id}`]) {
+      const { ours, back } = await both(path);
+      expect(back).toEqual(ours);
+    }
+    expect(record).toMatchObject({ type: "TXT", name: "linode", target: "cloud/instance" });
+  });
+
+  it("a tag: ids by their words, things by their kinds, and the word itself untouched", async () => {
+    const label = freshLabel("linode");
+    const wanted = { label, linodes: [instance.id], nodebalancers: [balancer.id] };
+    expect((await cloud.api.post("/v4beta/tags", wanted)).body).toEqual({ label });
+    const [ours, theirs] = [(await get(`/v4/tags/${label}`)).data, (await get(`/v4beta/tags/${label}`)).data];
+    const kinds = (things: Json[]) => things.map(({ type, data }) => [type, data.id]);
+    expect(kinds(ours)).toEqual([
+      ["instance", instance.id],
+      ["balancer", balancer.id],
+    ]);
+    expect(kinds(theirs)).toEqual([
+      ["linode", instance.id],
+      ["nodebalancer", balancer.id],
+    ]);
+    expect([ours[0].data.image, theirs[0].data.image, theirs[0].data.tags]).toEqual(["cloud/debian12", "linode/debian12", [label]]);
+    const refused = await cloud.api.post("/v4beta/tags", { label, linodes: [999_999], nodebalancers: [999_999] });
+    expect(fieldsOf(refused.body)).toEqual(["linodes[0]", "nodebalancers[0]"]);
+  });
+
+  it("grants: kinds and rights", async () => {
+    const username = freshLabel("granted");
+    await cloud.api.post("/v4/account/users", { username, email: "a@example.com", password: "Prompter-and-Pulley-1" });
+    const path = `/account/users/${username}/grants`;
+    const global = { add_linodes: true, add_nodebalancers: true, add_stackscripts: true, add_volumes: true };
+    const wanted = { id: instance.id, permissions: "read_only" };
+    expect((await cloud.api.put(`/v4beta${path}`, { global, linode: [wanted], nodebalancer: [], stackscript: [] })).status).toBe(200);
+    const { ours, theirs, back } = await both(path, { linode: "instance", nodebalancer: "balancer", stackscript: "script" });
+    expect(ours.global).toMatchObject({ add_instances: true, add_balancers: true, add_scripts: true, add_volumes: true, add_domains: false });
+    expect(theirs.global).toMatchObject({ ...global, add_domains: false });
+    expect(JSON.stringify(theirs.global)).not.toMatch(/"add_(instances|balancers|scripts)"/);
+    expect(ours.instance).toContainEqual({ ...wanted, label: instance.label });
+    expect({ ...back, global: ours.global }).toEqual(ours);
+    const refused = await cloud.api.put(`/v4beta${path}`, { linode: [{ id: 999_999, permissions: "read_only" }], global: { add_linodes: "x" } });
+    expect(fieldsOf(refused.body)).toContain("global.add_linodes");
+  });
+
+  it("the account: who bills, and what can be used", async () => {
+    const { ours, theirs } = await both("/account");
+    expect([ours.billing_source, theirs.billing_source]).toEqual(["cloud", "linode"]);
+    expect(ours.capabilities).toEqual(["Instances", "Balancers", "Block Storage", "Scripts"]);
+    expect(theirs.capabilities).toEqual(["Linodes", "NodeBalancers", "Block Storage", "StackScripts"]);
+    const words = (await get("/v4beta/regions?page_size=500")).data.flatMap(({ capabilities }: Json) => capabilities);
+    expect(words).toContain("GPU Linodes");
+    expect(words.filter((word: string) => /Instance|(?<!Node)Balancer|(?<!Stack)Script/.test(word))).toEqual([]);
+  });
+
+  it("a balancer needs no label there, and gets one of its own", async () => {
+    const [first, second] = [
+      await cloud.api.post("/v4/nodebalancers", { region: "us-east" }),
+      await there("POST", "/v4beta/nodebalancers", { region: "us-east", label: null }),
+    ];
+    expect([first.status, second.status]).toEqual([200, 200]);
+    for (const { body } of [first, second]) expect(body.label).toMatch(/^balancer-[0-9a-f]{8}$/);
+    expect(first.body.label).not.toBe(second.body.label);
+    expect(fieldsOf((await cloud.api.post("/v4/balancers", { region: "us-east" })).body)).toEqual(["label"]);
   });
 });
 

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { selfSignedCertificate } from "#backlot/kernel/certificate.js";
 import { type Api, apiOf, type Json, startCloud, type TestCloud } from "../support/cloud.js";
 import { makeClient, tokensOf } from "../support/oauth.js";
 import { until } from "../support/until.js";
 import { call, makeUser, password, pathOf, routeTable } from "./identity.js";
-import { createBalancer, createConfig, createInstance, eventsOf, fieldsOf, instanceIn } from "./world.js";
+import { createBalancer, createConfig, createInstance, events, eventsOf, fieldsOf, freshLabel, instanceIn } from "./world.js";
 
 let cloud: TestCloud;
 let username: string;
@@ -50,13 +51,22 @@ const makers: Record<string, { collection: string; make: () => Promise<Json> }> 
       return (await cloud.api.post("/v4/volumes", { label: `granted-${made}`, size: 10, region: "us-east" })).body;
     },
   },
+  image: { collection: "/v4/images", make: async () => (await cloud.api.post("/v4/images", { disk_id: await anyDisk(), label: freshLabel() })).body },
 };
 let made = 0;
+/** Of a machine that ran: there is nothing to copy before. */
+const anyDisk = async (): Promise<number> => {
+  const { id } = await createInstance(cloud);
+  await instanceIn(cloud, id, "running");
+  return (await cloud.api.get(`/v4/cloud/instances/${id}/disks`)).body.data[0].id;
+};
+/** Grants name an image by its number alone. */
+const numberOf = ({ id }: Json): number => Number(String(id).replace("private/", ""));
 
 const kindOf = (path: string): string | undefined =>
   Object.entries(makers).find(([, { collection }]) => path === collection || path.startsWith(`${collection}/`))?.[0];
 /** The first parameter of a path below a collection names the thing. */
-const isOn = (path: string, kind: string): boolean => path.slice(makers[kind]?.collection.length).startsWith("/:");
+const isOn = (path: string, kind: string): boolean => path.slice(makers[kind]?.collection.length).match(/^\/[:*]/) !== null;
 const ofThings = routeTable.filter(({ path }) => {
   const kind = kindOf(path);
   return kind !== undefined && isOn(path, kind);
@@ -67,7 +77,7 @@ const inOrder = (routes: typeof ofThings) =>
     (a, b) =>
       Number(a.method === "DELETE" && !a.path.slice(4).includes("/", 20)) - Number(b.method === "DELETE" && !b.path.slice(4).includes("/", 20)),
   );
-const firstName = (path: string): string => /:(\w+)/.exec(path)?.[1] ?? "";
+const firstName = (path: string): string => /[:*](\w+)/.exec(path)?.[1] ?? "";
 const served = (kind: string): boolean => routeTable.some(({ path }) => path === makers[kind]?.collection);
 const copies = (path: string): boolean => path.endsWith("/clone");
 
@@ -78,19 +88,19 @@ describe.each(Object.keys(makers).filter(served))("a restricted user and each %s
     expect(routes.length).toBeGreaterThan(2);
     const ask = ({ method, path }: { method: string; path: string }) => call(api, method, pathOf(path, { [firstName(path)]: thing.id }));
 
-    await grant({ global: nothing, [kind]: [{ id: thing.id, permissions: null }] });
+    await grant({ global: nothing, [kind]: [{ id: numberOf(thing), permissions: null }] });
     for (const route of routes) {
       const { status, body } = await ask(route);
       expect(status, route.name).toBe(403);
       expect(body).toEqual(unauthorized);
     }
-    await grant({ [kind]: [{ id: thing.id, permissions: "read_only" }] });
+    await grant({ [kind]: [{ id: numberOf(thing), permissions: "read_only" }] });
     for (const route of routes) {
       const { status } = await ask(route);
       if (route.method === "GET") expect([200, 400, 404], route.name).toContain(status);
       else expect(status, route.name).toBe(403);
     }
-    await grant({ [kind]: [{ id: thing.id, permissions: "read_write" }] });
+    await grant({ [kind]: [{ id: numberOf(thing), permissions: "read_write" }] });
     for (const route of routes) {
       const { status } = await ask(route);
       if (copies(route.path)) expect(status, route.name).toBe(403);
@@ -101,7 +111,7 @@ describe.each(Object.keys(makers).filter(served))("a restricted user and each %s
   it("lists hold what was granted, and creating needs its own right", async () => {
     const { collection } = makers[kind] ?? { collection: "" };
     const [shown, hidden] = [await makers[kind]?.make(), await makers[kind]?.make()];
-    await grant({ global: nothing, [kind]: [{ id: shown.id, permissions: "read_only" }] });
+    await grant({ global: nothing, [kind]: [{ id: numberOf(shown), permissions: "read_only" }] });
     const ids = (await api.get(`${collection}?page_size=500`)).body.data.map(({ id }: Json) => id);
     expect(ids).toContain(shown.id);
     expect(ids).not.toContain(hidden.id);
@@ -227,6 +237,50 @@ describe("what hangs on other things", () => {
     await grant({ balancer: [{ id: balancer.id, permissions: "read_only" }] });
     expect(await ids()).toContain(about.id);
     expect((await api.get(`/v4/account/events/${about.id}`)).status).toBe(200);
+  });
+
+  it("events about a config follow its balancer", async () => {
+    const balancer = await createBalancer(cloud);
+    const pair = await selfSignedCertificate({ commonName: "old.test", country: "DE", altNames: [], days: 1, notBeforeMs: Date.UTC(2018, 0) });
+    const config = await createConfig(cloud, balancer.id, { protocol: "https", port: 20_447, ssl_cert: pair.cert, ssl_key: pair.key });
+    const [warning] = await eventsOf(cloud, "balancer_config", config.id, { action: "balancer_certificate_warning" });
+    const ids = async () => (await api.get("/v4/account/events?page_size=500")).body.data.map(({ id }: Json) => id);
+    await grant({ global: nothing, balancer: [{ id: balancer.id, permissions: null }] });
+    expect(await ids()).not.toContain(warning?.id);
+    expect((await api.get(`/v4/account/events/${warning?.id}`)).body).toEqual(unauthorized);
+    await grant({ balancer: [{ id: balancer.id, permissions: "read_only" }] });
+    expect(await ids()).toContain(warning?.id);
+    expect((await api.get(`/v4/account/events/${warning?.id}`)).body.entity).toMatchObject({ id: config.id, type: "balancer_config" });
+  });
+
+  it("an event that may be seen names no other thing that may not, one by one and in lists", async () => {
+    const instance = await createInstance(cloud, { booted: false, label: freshLabel("secret") });
+    await instanceIn(cloud, instance.id, "offline");
+    const volume = await makers.volume?.make();
+    const attached = await cloud.api.post(`/v4/volumes/${volume.id}/attach`, { cloud_id: instance.id });
+    expect(attached.status).toBe(200);
+    const [event] = await eventsOf(cloud, "volume", volume.id, { action: "volume_attach" });
+    expect(event?.secondary_entity).toMatchObject({ id: instance.id, label: instance.label });
+    const both = async (id: number): Promise<Json[]> => [
+      (await api.get(`/v4/account/events/${id}`)).body,
+      (await api.get("/v4/account/events", { "X-Filter": JSON.stringify({ id }) })).body.data[0],
+    ];
+    await grant({ global: nothing, volume: [{ id: volume.id, permissions: "read_only" }], instance: [{ id: instance.id, permissions: null }] });
+    for (const seen of await both(event?.id)) {
+      expect(seen).toMatchObject({ action: "volume_attach", entity: { id: volume.id }, secondary_entity: null });
+      expect(JSON.stringify(seen)).not.toContain(instance.label);
+    }
+    await grant({ instance: [{ id: instance.id, permissions: "read_only" }] });
+    for (const seen of await both(event?.id)) expect(seen.secondary_entity.label).toBe(instance.label);
+    // Of what everybody may read it is named, and what hangs on a thing follows the thing.
+    const [created] = await eventsOf(cloud, "instance", instance.id, { action: "instance_create" });
+    for (const seen of await both(created?.id)) expect(seen.secondary_entity.id).toBe("cloud/debian12");
+    const disk = (await cloud.api.get(`/v4/cloud/instances/${instance.id}/disks`)).body.data[0];
+    expect((await cloud.api.put(`/v4/cloud/instances/${instance.id}/disks/${disk.id}`, { label: "renamed" })).status).toBe(200);
+    const [renamed] = await events(cloud, { action: "disk_update", "entity.id": instance.id, "entity.type": "instance" });
+    for (const seen of await both(renamed?.id)) expect(seen.secondary_entity).toMatchObject({ id: disk.id, type: "disk" });
+    await cloud.api.del(`/v4/cloud/instances/${instance.id}`);
+    await grant({ instance: [] });
   });
 
   it("the machinery beneath is for unrestricted users, whatever the token", async () => {

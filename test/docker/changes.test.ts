@@ -150,6 +150,11 @@ describeDocker("changes to an instance on a Docker engine", () => {
     );
     expect(data.netv4.private_out.every(([, bits]: [number, number]) => bits === 0)).toBe(true);
     expect((await cloud.api.get(path(id, "/transfer"))).body.used).toBeGreaterThanOrEqual(after.bytes_total);
+    // The account's figures are made of these.
+    const { transfer } = (await cloud.api.get("/_backlot/costs")).body;
+    const [ours, ...others] = transfer.filter((entry: Json) => entry.type === "instance" && entry.id === id);
+    expect([ours.bytes_out, others]).toEqual([expect.any(Number), []]);
+    expect(ours.bytes_out).toBeGreaterThanOrEqual(after.bytes_out);
   });
 
   test("a move to another region keeps the container and changes its network", async () => {

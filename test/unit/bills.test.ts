@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
 import { carriedSince } from "#backlot/reconcile/balancer-transfer.js";
+import { openInstanceMeter } from "#backlot/reconcile/instance-meter.js";
 import { diskNotice } from "#backlot/reconcile/surroundings.js";
 import { itemsBetween, sumOf } from "#backlot/resources/billing/bill.js";
 import { type BilledTime, billedTime, hourMs, type Moment, monthMs } from "#backlot/resources/billing/billed-time.js";
@@ -12,10 +13,10 @@ import { metered } from "#backlot/resources/billing/metering.js";
 import { centsOf } from "#backlot/resources/billing/payment.js";
 import type { UsageRow } from "#backlot/resources/billing/usage.js";
 import { readCatalogue } from "#backlot/resources/catalogue/catalogue.js";
-import { type CloudStore, type Kinds, kinds, type Tx } from "#backlot/resources/cloud.js";
+import { type Cloud, type CloudStore, type Kinds, kinds, observe, type Tx } from "#backlot/resources/cloud.js";
 import { migrations, schemaVersion } from "#backlot/resources/migrations.js";
 import { openNotices } from "#backlot/resources/notifications/notices.js";
-import { accountTransfer, addTransfer, transferOf } from "#backlot/resources/transfer/transfer.js";
+import { accountTransfer, addTransfer, carriedThisMonth, transferOf } from "#backlot/resources/transfer/transfer.js";
 import { openStore } from "#backlot/store/open-store.js";
 
 const catalogue = readCatalogue(fileURLToPath(new URL("../../fixtures", import.meta.url)));
@@ -325,6 +326,77 @@ describe("transfer", () => {
     pass(24 * 15);
     expect(accountTransfer(cloud)).toMatchObject({ used: 0, quota: 1000 });
     expect(transferOf(store, "2026-12", carrier).bytesTotal).toBe(0);
+  });
+
+  it("what instances sent is in the account's figures once, over restarts of ours and of theirs, moves and readings at the same time", async () => {
+    const first = await ledger();
+    const { id } = await first.store.commit((tx) => tx.insert("instance", instance));
+    const sent = { since: "one", out: 0, late: Promise.resolve() };
+    const driver = {
+      counters: async () => {
+        const { since, out, late } = sent;
+        await late;
+        return { since, cpuMs: 0, ioBytes: 0, network: { public: { in: 0, out }, private: { in: 9e9, out: 9e9 } } };
+      },
+    };
+    const meterOf = ({ cloud, store }: Awaited<ReturnType<typeof ledger>>) => {
+      observe(store, "instance", id, { running: true, boots: 1, problem: null });
+      // Asleep until it is closed: readings are asked for here.
+      const clock = {
+        ...cloud.clock,
+        sleep: (_: number, signal?: AbortSignal) => new Promise<void>((go) => signal?.addEventListener("abort", () => go())),
+      };
+      return openInstanceMeter({
+        cloud: { ...cloud, clock } as unknown as Cloud,
+        driver,
+        onFailure: (_, error) => {
+          throw error;
+        },
+      });
+    };
+    const meter = meterOf(first);
+    await meter.measure(id);
+    let release = (): void => {};
+    sent.late = new Promise((go) => {
+      release = go;
+    });
+    sent.out = 2e9;
+    const asked = () => new Promise((go) => setImmediate(go));
+    const slow = meter.measure(id);
+    await asked();
+    Object.assign(sent, { out: 3e9, late: Promise.resolve() });
+    const quick = meter.measure(id);
+    await asked();
+    release();
+    await Promise.all([slow, quick]);
+    await first.store.commit((tx) => addTransfer(tx, start, { kind: "balancer", entityId: id, region: "us-east" }, { bytesIn: 0, bytesOut: 1e9 }));
+    expect(accountTransfer(first.cloud)).toMatchObject({ used: 4, regionTransfers: [{ used: 0 }, { used: 0 }] });
+    sent.out = 5e9;
+    await meter.close();
+    expect(accountTransfer(first.cloud).used).toBe(6);
+    await first.store.close();
+    stores.splice(stores.indexOf(first.bypass), 1);
+
+    const again = await ledger(first.folder);
+    const anew = meterOf(again);
+    await anew.measure(id);
+    expect(accountTransfer(again.cloud).used).toBe(6);
+    Object.assign(sent, { since: "two", out: 2e9 });
+    await anew.measure(id);
+    expect(accountTransfer(again.cloud).used).toBe(8);
+    await again.store.commit((tx) => tx.update("instance", id, { region: "br-gru" }));
+    sent.out = 3e9;
+    await anew.measure(id);
+    expect(accountTransfer(again.cloud)).toMatchObject({ used: 8, regionTransfers: [{ id: "br-gru", used: 1 }, { used: 0 }] });
+    expect(transferOf(again.store, "2026-11", { kind: "instance", entityId: id }).bytesOut).toBe(8e9);
+    await again.store.commit((tx) => tx.remove("instance", id));
+    await anew.close();
+    expect(again.store.list("meter")).toEqual([]);
+    expect(carriedThisMonth(again.cloud).map(({ kind, region, bytesOut }) => [kind, region, bytesOut])).toEqual([
+      ["instance", "us-east", 7e9],
+      ["balancer", "us-east", 1e9],
+      ["instance", "br-gru", 1e9],
+    ]);
   });
 
   it("a counter that began anew counts from nothing", () => {

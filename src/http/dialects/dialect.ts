@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { NextFunction, Request, Response } from "express";
 import * as table from "./public-spelling.js";
 
@@ -7,6 +8,8 @@ export interface Dialect {
   pageSize: { min: number; max: number };
   /** A parsed body, or a parsed `X-Filter`, as we spell it. `verbatim`: members (wire names) whose content is the caller's own. */
   heard(value: unknown, verbatim?: readonly string[]): unknown;
+  /** A body as we spell it, with a name for what only they may leave out. `request`: method and path of our route. */
+  named(request: string, body: unknown): unknown;
   /** An answer as they spell it. */
   said(value: unknown): unknown;
   /** Scope words as they spell them. */
@@ -43,6 +46,7 @@ const direction = (from: 0 | 1) => {
     const known = wordsIn.get(name)?.get(text);
     if (known !== undefined) return known;
     if (table.slugMembers.includes(name)) return begun(text, [table.slugBeginnings]);
+    if (table.deviceMembers.includes(name)) return begun(text, [table.deviceBeginnings]);
     if (table.actionMembers.includes(name)) return begun(text, table.actionBeginnings);
     if (table.scopeMembers.includes(name)) return scopeText(text);
     if (table.urlMembers.includes(name)) return urlText(text);
@@ -100,14 +104,28 @@ const isRefusal = (value: unknown): value is Refusal =>
 const untouched = table.untouchedMembers;
 
 /** The description's own spelling (DESIGN section 3 "Paths and spellings"). */
-const native: Dialect = { pageSize: { min: 1, max: 500 }, heard: (value) => value, said: (value) => value, scopes: (text) => text };
+const native: Dialect = {
+  pageSize: { min: 1, max: 500 },
+  heard: (value) => value,
+  named: (_, body) => body,
+  said: (value) => value,
+  scopes: (text) => text,
+};
 
 /** Ours, where both spellings are understood: on paths that the two have in common. */
 const nativeShared: Dialect = { ...native, heard: (value, verbatim = []) => respelled(value, toOurs, [...untouched, ...verbatim]) };
 
+/** The id, which the public API takes for its names, is not known yet; what is drawn here is as unique. */
+const named = (request: string, body: unknown): unknown => {
+  if (!isObject(body)) return body;
+  const missing = table.optionalNames.filter((entry) => entry.request === request && (body[entry.member] ?? null) === null);
+  return { ...body, ...Object.fromEntries(missing.map(({ member, beginning }) => [member, beginning + randomBytes(4).toString("hex")])) };
+};
+
 const publicSpelling: Dialect = {
   ...nativeShared,
   pageSize: table.pageSize,
+  named,
   said: (value) =>
     isRefusal(value)
       ? {

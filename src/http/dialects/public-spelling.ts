@@ -57,6 +57,15 @@ export const listMembers: readonly Pair[] = [["stackscript", "script"]];
 export const slugMembers: readonly string[] = ["id", "image", "images", "image_id", "kernel", "slug", "maintenance_policy", "maintenance_policy_set"];
 export const slugBeginnings: Pair = ["linode/", "cloud/"];
 
+/** Members that hold the path of a volume's device (contract section 11). */
+export const deviceMembers: readonly string[] = ["filesystem_path"];
+export const deviceBeginnings: Pair = ["/dev/disk/by-id/scsi-0Linode_Volume_", "/dev/disk/by-id/scsi-0Cloud_Volume_"];
+
+/** Members of requests that their callers may leave out and ours may not, and how the name that stands in begins (contract 8.1). */
+export const optionalNames: ReadonlyArray<{ request: string; member: string; beginning: string }> = [
+  { request: "POST /v4/balancers", member: "label", beginning: "balancer-" },
+];
+
 /** Members that hold one of these words, and nothing else, as their value. */
 export const words: ReadonlyArray<{ in: readonly string[]; pairs: readonly Pair[] }> = [
   {
@@ -70,7 +79,7 @@ export const words: ReadonlyArray<{ in: readonly string[]; pairs: readonly Pair[
       ["nodebalancer_node", "balancer_node"],
     ],
   },
-  { in: ["created_by"], pairs: [["linode", "cloud"]] },
+  { in: ["created_by", "billing_source"], pairs: [["linode", "cloud"]] },
   {
     in: ["id"],
     pairs: [
@@ -85,6 +94,7 @@ export const words: ReadonlyArray<{ in: readonly string[]; pairs: readonly Pair[
       ["NodeBalancers", "Balancers"],
       ["StackScripts", "Scripts"],
       ["Linode Interfaces", "Instance Interfaces"],
+      ["GPU Linodes", "GPU Instances"],
     ],
   },
 ];

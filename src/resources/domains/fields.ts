@@ -40,3 +40,15 @@ export const domainFields = {
   created: field.read(z.string(), "UTC, `YYYY-MM-DDTHH:MM:SS`."),
   updated: field.read(z.string(), "UTC, `YYYY-MM-DDTHH:MM:SS`."),
 };
+
+/** `POST …/import` (contract 12 "Actions"): one of the two sources. */
+export const importFields = {
+  domain: field.create(DomainName, "The name, unique.", { required: true }),
+  remoteNameserver: field.create(
+    z.string().max(300, "Length must be 1-300 characters"),
+    "Name server that gives the whole zone (AXFR). A port other than 53 may follow a colon.",
+  ),
+  zoneFile: field.create(z.string().max(2_000_000, "Length must be 1-2000000 characters"), "The text of a zone file, instead of a name server.", {
+    source: "ours",
+  }),
+};

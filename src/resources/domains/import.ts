@@ -1,6 +1,5 @@
-import { z } from "zod";
 import { Fault, invalid, type Problem, reasonOf } from "../../kernel/fault.js";
-import { customSchema } from "../../kernel/field.js";
+import { type CreateBody, createSchema } from "../../kernel/field.js";
 import { bareName, isWithin, type Soa, serverPlace, type ZoneRecord } from "../../kernel/names.js";
 import { route } from "../../kernel/route.js";
 import type { Cloud } from "../cloud.js";
@@ -8,7 +7,7 @@ import { recordEvent } from "../events/event.js";
 import { refuse } from "../instances/rules.js";
 import { contentProblems, mostRecords, type RecordContent, type RecordWanted, recordContent, relativeName } from "../records/rules.js";
 import { domainEntity, domainView } from "./domain.js";
-import { DomainName } from "./fields.js";
+import { importFields } from "./fields.js";
 import { insertDomain } from "./routes.js";
 import { nameProblems } from "./rules.js";
 import { readZoneText } from "./zone-text.js";
@@ -19,19 +18,7 @@ interface Imported {
   skipped: readonly string[];
 }
 
-interface ImportBody {
-  domain: string;
-  remoteNameserver?: string | null | undefined;
-  zoneFile?: string | null | undefined;
-}
-
-const importBody = customSchema(
-  z.object({
-    domain: DomainName,
-    remoteNameserver: z.string().max(300, "Length must be 1-300 characters").nullish(),
-    zoneFile: z.string().max(2_000_000, "Length must be 1-2000000 characters").nullish(),
-  }),
-);
+type ImportBody = CreateBody<typeof importFields>;
 
 /** The other way round of `recordData`. */
 const wantedOf = ({ name, ttl, data }: ZoneRecord): RecordWanted => {
@@ -128,7 +115,7 @@ export const importRoutes = [
     path: "/v4/domains/import",
     scope: "domains",
     summary: "Makes a domain of what another name server gives (AXFR), or of a zone file.",
-    body: importBody,
+    body: createSchema(importFields),
     answers: "one",
     shows: "Domain",
     rules: ({ cloud, body }) => problemsOf(cloud, body),

@@ -28,10 +28,10 @@ export const PublicKey = z
 
 /** The members that create, rebuild and disk create share. */
 export const deploymentFields = {
-  rootPass: field.secret(RootPass, "Root's password; needed with an image.", { source: "description" }),
+  rootPass: field.secret(RootPass, "Root's password; needed with an image."),
   authorizedKeys: field.secret(z.array(PublicKey), "Public keys that may log in as root."),
   authorizedUsers: field.secret(z.array(z.string()), "Users of the account whose stored keys may log in as root."),
-  scriptId: field.secret(z.int(), "Script from `/v4/cloud/scripts`, run once at first boot.", { source: "description" }),
+  scriptId: field.secret(z.int(), "Script from `/v4/cloud/scripts`, run once at first boot."),
   scriptData: field.secret(z.record(z.string(), z.string()), "Answers to the script's user defined fields.", { verbatim: true }),
 };
 

@@ -40,6 +40,9 @@ export const instanceFields = {
     filter: true,
   }),
   ...deploymentFields,
+  // The description states these two of instances only, not of disks.
+  rootPass: { ...deploymentFields.rootPass, options: { source: "description" } as const },
+  scriptId: { ...deploymentFields.scriptId, options: { source: "description" } as const },
   booted: field.secret(z.boolean(), "False creates it without booting. Default: true with an image.", { source: "description" }),
   swapSize: field.secret(integer(0, 10_000_000), "MB of the swap disk; only with an image. Default 512, 0 for none."),
   bootSize: field.secret(integer(1, 10_000_000), "MB of the image's disk; only with an image. Default: what swap leaves of the plan."),

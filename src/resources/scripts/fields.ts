@@ -12,9 +12,9 @@ const Script = z
 
 const Images = z.array(text(1, 100)).min(1, "Needs at least one; any/all stands for every image.").max(200, "Must hold at most 200 entries.");
 
-/** Contract 13.2. */
+/** Description 2.4 (a script's id) and contract 13.2. */
 export const scriptFields = {
-  id: field.read(z.int().positive(), "Script id. Those that Backlot ships are below 1,001."),
+  id: field.read(z.int().positive(), "Script id. Those that Backlot ships are below 1,001.", { source: "description" }),
   username: field.read(z.string(), "Who wrote it."),
   userGravatarId: field.read(z.string(), "Empty."),
   label: field.write(text(3, 128), "Name.", { required: true, filter: true }),

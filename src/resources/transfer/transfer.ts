@@ -3,7 +3,7 @@ import type { Row } from "../../store/store.js";
 import type { UsageRow } from "../billing/usage.js";
 import type { Cloud, CloudStore, Tx } from "../cloud.js";
 
-/** Bytes that one thing carried in one calendar month (UTC). Kept after the thing is gone: the account carried them. */
+/** Bytes that one thing carried in one calendar month (UTC) in one region. Kept after the thing is gone: the account carried them. */
 export interface TransferMonthRow extends Row {
   /** `YYYY-MM` */
   month: string;
@@ -22,14 +22,18 @@ export const monthOf = (ms: number): string => new Date(ms).toISOString().slice(
 
 const byCarrier = (row: TransferMonthRow) => `${row.month} ${row.kind} ${row.entityId}`;
 
-const transferRow = (reader: Reader, month: string, { kind, entityId }: Omit<Carrier, "region">): TransferMonthRow | undefined =>
-  indexBy(reader.list("transferMonth"), byCarrier).get(`${month} ${kind} ${entityId}`)?.[0];
+/** One for each region it was in: a move does not take along what was carried elsewhere, which may be in another pool. */
+const transferRows = (reader: Reader, month: string, { kind, entityId }: Omit<Carrier, "region">): readonly TransferMonthRow[] =>
+  indexBy(reader.list("transferMonth"), byCarrier).get(`${month} ${kind} ${entityId}`) ?? [];
 
-/** Adds bytes to the month in which they were counted. For the loops that read counters; nothing is written when there are none. */
+/**
+ * Adds bytes to the month in which they were counted: the one place where bytes of balancers and of instances come together. For the
+ * loops that read counters, in the commit that notes how far they read; nothing is written when there are none.
+ */
 export const addTransfer = (tx: Tx, atMs: number, carrier: Carrier, bytes: { bytesIn: number; bytesOut: number }): void => {
   if (bytes.bytesIn + bytes.bytesOut === 0) return;
   const month = monthOf(atMs);
-  const row = transferRow(tx, month, carrier);
+  const row = transferRows(tx, month, carrier).find(({ region }) => region === carrier.region);
   if (row) tx.update("transferMonth", row.id, { bytesIn: row.bytesIn + bytes.bytesIn, bytesOut: row.bytesOut + bytes.bytesOut });
   else tx.insert("transferMonth", { month, ...carrier, ...bytes });
 };
@@ -40,7 +44,9 @@ export const transferOf = (
   month: string,
   carrier: Omit<Carrier, "region">,
 ): { bytesIn: number; bytesOut: number; bytesTotal: number } => {
-  const { bytesIn, bytesOut } = transferRow(reader, month, carrier) ?? { bytesIn: 0, bytesOut: 0 };
+  const rows = transferRows(reader, month, carrier);
+  const bytesIn = rows.reduce((sum, row) => sum + row.bytesIn, 0);
+  const bytesOut = rows.reduce((sum, row) => sum + row.bytesOut, 0);
   return { bytesIn, bytesOut, bytesTotal: bytesIn + bytesOut };
 };
 

@@ -13,7 +13,7 @@ export const userFields = {
   username: field.write(Username, "Name to log in with, unique in the account.", { required: true, filter: true }),
   email: field.write(Email, "Where mail would go; none is sent.", { required: true }),
   restricted: field.write(z.boolean(), "Only what its grants allow. Default: true."),
-  password: field.secret(Password, "Password for the login page: ours, since no mail is sent that would lead to setting one.", { update: true }),
+  password: field.secret(Password, "Password for the login page: no mail is sent that would lead to setting one.", { update: true, source: "ours" }),
   sshKeys: field.read(z.array(z.string()), "Labels of its public keys."),
   tfaEnabled: field.read(z.boolean(), "The login page asks for a code too."),
   verifiedPhoneNumber: field.read(z.null(), "Always null: no message is sent."),

@@ -33,7 +33,8 @@ export const countersOf = (stats: EngineStats, since: string, isPublic: (device:
       (sum, { op, value }) => (/^(read|write)$/i.test(op) ? sum + value : sum),
       0,
     ),
-    network: { public: ofKind(true), private: ofKind(false) },
+    // Absent for a container that ended in between: nothing was counted, which is not the same as nothing carried.
+    network: stats.networks ? { public: ofKind(true), private: ofKind(false) } : null,
   };
 };
 
@@ -49,7 +50,7 @@ const textOf = async (box: Docker.Container, command: string[]): Promise<string>
   return framesText(Buffer.concat(chunks)).toString();
 };
 
-/** The devices are asked of the guest once for each start and set of networks: a guest cannot change them, and asking costs a process. */
+/** The devices are asked of the guest once for each start and set of connections: a guest cannot change them, and asking costs a process. */
 export const counterReader = (pool: Range): CounterReader => {
   const known = new Map<string, { mark: string; devices: readonly string[] }>();
   return {
@@ -59,7 +60,8 @@ export const counterReader = (pool: Range): CounterReader => {
         known.delete(box.id);
         return undefined;
       }
-      const mark = `${State.StartedAt} ${Object.keys(NetworkSettings.Networks).sort().join(" ")}`;
+      const connections = Object.values(NetworkSettings.Networks).map(({ EndpointID }) => EndpointID);
+      const mark = [State.StartedAt, ...connections.sort()].join(" ");
       let found = known.get(box.id);
       if (found?.mark !== mark) {
         found = { mark, devices: publicDevices(await textOf(box, ["cat", "/proc/net/route"]), pool) };

@@ -33,9 +33,9 @@ const assignments = (variables: Readonly<Record<string, string>>): string =>
     .map(([name, value]) => `${name}=${quoted(value)}\n`)
     .join("");
 
-/** The environment that services and deploy scripts share on every runtime. */
 const userDataFile = "etc/backlot/user-data";
 
+/** The environment that services and deploy scripts share on every runtime. */
 const machineEnvironment = (spec: MachineSpec): string =>
   assignments({
     BACKLOT_INSTANCE: String(spec.instance),

@@ -1,0 +1,78 @@
+import type { BalancerPlane } from "./balancer/plane.js";
+import type { NameServer } from "./dns/server.js";
+import type { Operator } from "./http/backlot-routes.js";
+import { balancerCounters } from "./reconcile/balancer-stats.js";
+import type { Health } from "./reconcile/health.js";
+import type { Names } from "./reconcile/names.js";
+import { addressesOf } from "./resources/addresses/address.js";
+import { costsView } from "./resources/billing/costs.js";
+import { type Cloud, observed } from "./resources/cloud.js";
+import { limits } from "./resources/limits.js";
+import type { RuntimeDriver } from "./runtime/driver.js";
+
+interface Rooms {
+  driver: RuntimeDriver;
+  plane: BalancerPlane;
+  health: Health;
+  names: Names | undefined;
+  nameServer: NameServer | undefined;
+}
+
+const noNames = { subject: "names: the name server", real: false, note: "Not there: Backlot was started with --dns-port off." };
+
+/** What our own endpoints are told: the rows, and what the rooms see. */
+export const operatorOf = (
+  cloud: Cloud,
+  version: string,
+  { driver, plane, health, names, nameServer }: Rooms,
+  startedMs: number,
+  state: string,
+  stop: () => void,
+): Operator => ({
+  health: () => ({
+    status: "ok",
+    pid: process.pid,
+    owner: cloud.store.owner,
+    runtime: driver.name,
+    version,
+    state,
+    dns: nameServer ? { address: nameServer.address, port: nameServer.port } : null,
+    uptimeS: Math.round((cloud.clock.now() - startedMs) / 1000),
+    counts: Object.fromEntries((["balancer", "config", "node", "instance", "address"] as const).map((kind) => [kind, cloud.store.list(kind).length])),
+  }),
+  capabilities: () => ({ runtime: driver.name, version, rows: [...driver.capabilities().rows, ...limits, ...(names?.capabilities() ?? [noNames])] }),
+  dns: () => (nameServer ? { address: nameServer.address, port: nameServer.port, guests: nameServer.guests(), ...nameServer.counts() } : undefined),
+  instance: async (id) => {
+    const row = cloud.store.get("instance", id);
+    if (!row) return undefined;
+    const [machine] = await driver.list(id);
+    const addresses = addressesOf(cloud.store, id);
+    const main = addresses.find((entry) => !entry.public) ?? addresses[0];
+    return {
+      runtime: driver.name,
+      ...(driver.name === "docker" ? { containerId: machine?.containerId ?? null } : { pid: machine?.pid ?? null }),
+      running: machine?.running ?? false,
+      addresses: addresses.map((entry) => entry.address),
+      endpoint: (main && driver.dial(main.address, 80)) ?? null,
+      substitutedImage: machine?.substitutedImage ?? null,
+      script: machine?.script ?? null,
+      problem: observed(cloud.store, "instance", id)?.problem ?? null,
+      bootLog: await driver.log(id),
+    };
+  },
+  dial: (address, port) => driver.dial(address, port),
+  costs: () => costsView(cloud),
+  stats: () => balancerCounters(cloud, plane),
+  probes: (node) =>
+    cloud.store.get("node", node) && {
+      probes: health
+        .probes(node)
+        .map((entry) => ({ time: new Date(entry.atMs).toISOString(), durationMs: entry.durationMs, ok: entry.ok, reason: entry.reason })),
+    },
+  kill: async (instance) => {
+    if (!cloud.store.get("instance", instance)) return false;
+    await driver.kill(instance);
+    return true;
+  },
+  stop,
+});
