@@ -3,6 +3,7 @@
 import { execFileSync } from "node:child_process";
 import { cpus, loadavg, platform, release, tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
+import { apiUnderLoadRows, checkRows } from "./parts/checks.mjs";
 import { closeAll } from "./parts/cloud.mjs";
 import { printDns } from "./parts/dns.mjs";
 import { dockerRows, engine } from "./parts/docker.mjs";
@@ -28,6 +29,8 @@ const parts = [
   ["ready to serve", startRows],
   ["idle memory", () => memoryRows(answering ? ["process", "docker"] : ["process"])],
   ["health", upRows],
+  ["checks", checkRows],
+  ["api under load", apiUnderLoadRows],
   ["10,000 instances", stateRows],
   ["listing", listingRows],
   ...(answering ? [["docker", dockerRows]] : []),

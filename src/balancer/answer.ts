@@ -51,6 +51,13 @@ export const sayLast = (socket: Duplex, text: string): void => {
   socket.end(text, "latin1");
 };
 
+/** No usable node is left to ask. `reasons`: those asked and why in vain; `replayed`: one of them may have read the request. Pure. */
+export const noNodeLeft = (reasons: readonly string[], replayed: boolean): Refusal => {
+  if (reasons.length === 0) return { status: 503, token: "no-node-up", sentence: "No node of this balancer is up." };
+  if (replayed) return { status: 502, token: "node-broke-off", sentence: `${reasons.join("; ")}.` };
+  return { status: 503, token: "no-node-reached", sentence: `No node could be reached: ${reasons.join("; ")}.` };
+};
+
 /** What Node's parser refused, in words. `undefined`: there is nobody to tell. */
 export const parserRefusal = (code: string | undefined): Refusal | undefined => {
   switch (code) {

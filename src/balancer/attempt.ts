@@ -9,8 +9,8 @@ export type Outcome =
   | { kind: "done" }
   /** Nothing was sent: another node may be asked. */
   | { kind: "unreached"; reason: string }
-  /** The node has or may have seen the request; the client has seen nothing. */
-  | { kind: "broken"; status: 502 | 504; token: string; reason: string }
+  /** The node has or may have seen the request; the client has seen nothing. `replayable`: another node may be sent it too. */
+  | { kind: "broken"; status: 502 | 504; token: string; reason: string; replayable?: boolean }
   /** The answer had begun; the client's connection was cut so that it can tell. */
   | { kind: "cut"; reason: string }
   /** The client left. */

@@ -129,7 +129,11 @@ const send = (req: http.IncomingMessage, res: http.ServerResponse, attempt: Atte
       attempt.settle({ kind: "broken", status: 504, token: "node-timed-out", reason });
     } else if (code?.startsWith("HPE_")) {
       attempt.settle({ kind: "broken", status: 502, token: "node-malformed", reason: `answered with something that is not HTTP (${code})` });
-    } else attempt.settle({ kind: "broken", status: 502, token: "node-broke-off", reason: "closed the connection without an answer" });
+    } else {
+      const reason = "closed the connection without an answer";
+      const untouched = silent && peer?.bytesRead === readBefore;
+      attempt.settle({ kind: "broken", status: 502, token: "node-broke-off", reason, replayable: replayable && untouched });
+    }
   };
 
   res.once("close", clientLeft);

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type httpProxy from "http-proxy";
 import { plainAddress } from "./address.js";
-import { answerRefusal } from "./answer.js";
+import { answerRefusal, noNodeLeft } from "./answer.js";
 import { type Agents, type Attempt, isIll, type Outcome } from "./attempt.js";
 import { createForwarder } from "./forwarding.js";
 import { type Arrival, hasBody, isReplayable } from "./headers.js";
@@ -60,12 +60,15 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
     const caller = { address: arrival.client, cookie: req.headers.cookie };
     const tried = new Set<number>();
     const reasons: string[] = [];
+    let replayed = false;
     const startedMs = performance.now();
     // What is left of a body that nobody reads would be taken for the next request.
     const unread = () => hasBody(req.rawHeaders) && !req.complete;
 
     const conclude = (node: NodeSpec, outcome: Outcome): void => {
-      if (outcome.kind === "unreached") {
+      const replays = outcome.kind === "broken" && outcome.replayable === true && !replayed;
+      if (outcome.kind === "unreached" || replays) {
+        replayed ||= replays;
         hint(node.id, outcome.reason);
         tried.add(node.id);
         reasons.push(`${node.label} (${node.address}) ${outcome.reason}`);
@@ -81,11 +84,7 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
       if (res.destroyed) return;
       const choice = roster.choose(caller, tried, performance.now());
       if (!choice) {
-        const refusal =
-          reasons.length > 0
-            ? { status: 503, token: "no-node-reached", sentence: `No node could be reached: ${reasons.join("; ")}.` }
-            : { status: 503, token: "no-node-up", sentence: "No node of this balancer is up." };
-        answerRefusal(res, refusal, unread());
+        answerRefusal(res, noNodeLeft(reasons, replayed), unread());
         return;
       }
       const { node } = choice;

@@ -36,6 +36,12 @@ const shortestPauseMs = 20;
 
 const hostOf = (row: NodeRow): string | null => parseNodeAddress(row.address)?.host ?? null;
 
+/** When the next check begins: an interval after this one was due, or after its beginning when it came unasked or very late. Pure. */
+const nextDue = (dueMs: number | undefined, beganMs: number, waitMs: number): number => {
+  const lateMs = dueMs === undefined ? Number.NaN : beganMs - dueMs;
+  return lateMs >= 0 && lateMs < waitMs / 2 ? beganMs - lateMs + waitMs : beganMs + waitMs;
+};
+
 export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health => {
   const { store, clock } = cloud;
   const history = new Map<number, NodeProbe[]>();
@@ -43,6 +49,8 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   const hinted = new Set<number>();
   /** Nodes that a real request failed at, and when they are measured again (real ms). */
   const outUntilMs = new Map<number, number>();
+  /** When each node's next check is to begin, of `clock.monotonic()`. */
+  const dueAtMs = new Map<number, number>();
   /** The check under way, by node. */
   const checks = new Map<number, AbortController>();
   const unmeasured = new Set(store.list("node").map((row) => row.id));
@@ -89,6 +97,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     failures.delete(id);
     hinted.delete(id);
     outUntilMs.delete(id);
+    dueAtMs.delete(id);
     observe(store, "node", id, undefined);
   };
 
@@ -103,6 +112,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     if (!urgent && outMs > 0) return outMs;
     outUntilMs.delete(id);
     const atMs = clock.now();
+    const beganMs = clock.monotonic();
     const check = new AbortController();
     checks.set(id, check);
     // Both controllers live as long as this run: a long-lived one would leak here (Node 20).
@@ -124,7 +134,11 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
       return 0;
     }
     const intervalMs = config.checkInterval * 1000;
-    return Math.max(shortestPauseMs, clock.simulated(result.ok || !out ? intervalMs : Math.min(intervalMs, recoveryMs)));
+    const waitMs = clock.simulated(result.ok || !out ? intervalMs : Math.min(intervalMs, recoveryMs));
+    // An interval lies between two beginnings: what a check took, and a late timer, must not add up.
+    const dueMs = nextDue(dueAtMs.get(id), beganMs, waitMs);
+    dueAtMs.set(id, dueMs);
+    return Math.max(shortestPauseMs, dueMs - clock.monotonic());
   };
 
   /** Our own observations are told to watchers too; only a changed row is a reason to measure again. */

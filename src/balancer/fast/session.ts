@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { rawRefusal } from "../answer.js";
+import { noNodeLeft, rawRefusal } from "../answer.js";
 import { connectReason, isIll } from "../attempt.js";
 import type { Refusal } from "../headers.js";
 import type { Meter } from "../meter.js";
@@ -44,6 +44,8 @@ export class Session implements Exchange, AnswerSink {
   #bodyComplained = false;
   #tried: ReadonlySet<number> = NONE;
   #reasons: string[] = [];
+  /** A node broke off without an answer, and another one was asked. */
+  #replayed = false;
   #node: NodeSpec | undefined;
   #meter: Meter | undefined;
   #setCookie: string | undefined;
@@ -146,6 +148,7 @@ export class Session implements Exchange, AnswerSink {
     this.#startedMs = performance.now();
     this.#tried = NONE;
     this.#reasons = [];
+    this.#replayed = false;
     this.#answerBegun = false;
     this.#bodyComplained = false;
     this.#closeAfter = request.close || this.#leaving || !this.#lane.keepAlive;
@@ -243,13 +246,7 @@ export class Session implements Exchange, AnswerSink {
     const request = this.#request as PlainRequest;
     const { roster, pool } = this.#lane;
     const choice = roster.choose({ address: this.#address, cookie: request.cookie }, this.#tried, this.#startedMs);
-    if (!choice) {
-      const refusal: Refusal =
-        this.#reasons.length > 0
-          ? { status: 503, token: "no-node-reached", sentence: `No node could be reached: ${this.#reasons.join("; ")}.` }
-          : { status: 503, token: "no-node-up", sentence: "No node of this balancer is up." };
-      return this.#refuse(refusal);
-    }
+    if (!choice) return this.#refuse(noNodeLeft(this.#reasons, this.#replayed));
     this.#node = choice.node;
     this.#setCookie = choice.setCookie;
     this.#meter = roster.enter(choice.node.id);
@@ -331,7 +328,11 @@ export class Session implements Exchange, AnswerSink {
       if (this.#meter) this.#meter.requests--;
       return this.#connect();
     }
-    this.#broken(502, "node-broke-off", "closed the connection without an answer");
+    const reason = "closed the connection without an answer";
+    const { method, body } = this.#request;
+    if (this.#replayed || !this.#answer.untouched || body !== 0 || !isIdempotent(method)) return this.#broken(502, "node-broke-off", reason);
+    this.#replayed = true;
+    this.#unreached(reason);
   }
 
   // ---- from the node
