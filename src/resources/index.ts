@@ -14,6 +14,7 @@ import { kernelFields, priceFields, regionFields, typeFields } from "./catalogue
 import { catalogueRoutes } from "./catalogue/routes.js";
 import type { Cloud } from "./cloud.js";
 import { configFields } from "./configs/fields.js";
+import { rebuildRoute } from "./configs/rebuild.js";
 import { configRoutes } from "./configs/routes.js";
 import { diskFields } from "./disks/fields.js";
 import { diskRoutes } from "./disks/routes.js";
@@ -60,6 +61,7 @@ const builtRoutes: readonly Route<Cloud>[] = [
   ...imageRoutes,
   ...balancerRoutes,
   ...configRoutes,
+  rebuildRoute,
   ...nodeRoutes,
   ...instanceRoutes,
   ...diskRoutes,

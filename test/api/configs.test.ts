@@ -238,6 +238,42 @@ describe("configs (description 2.2, contract 8.2)", () => {
     expect([status, body.errors[0].reason]).toEqual([400, "Cannot filter on port"]);
   });
 
+  it("is rebuilt with all its nodes at once: named ones are updated, new ones made, the rest is removed", async () => {
+    const balancer = await createBalancer(cloud);
+    const address = unheldAddress(cloud);
+    const nodes = ["one", "two"].map((label, index) => ({ label: `node-${label}`, address: `${address}:${8000 + index}` }));
+    const config = await createConfig(cloud, balancer.id, { port: 20_700, nodes });
+    const rebuild = (body: object) => cloud.api.post(`${configPath(config)}/rebuild`, body);
+    const list = async () => (await cloud.api.get(`${configPath(config)}/nodes`)).body.data;
+    const [one, two] = await list();
+    const { status, body } = await rebuild({
+      algorithm: "leastconn",
+      nodes: [
+        { id: two.id, label: "node-one", address: two.address, weight: 7 },
+        { label: "node-three", address: `${address}:8002` },
+      ],
+    });
+    expect([status, body.id, body.algorithm, body.port]).toEqual([200, config.id, "leastconn", 20_700]);
+    const after = await list();
+    expect(after).toMatchObject([
+      { id: two.id, label: "node-one", weight: 7 },
+      { label: "node-three", weight: 50 },
+    ]);
+    expect((await cloud.api.get(`${configPath(config)}/nodes/${one.id}`)).status).toBe(404);
+    const refused = await rebuild({
+      port: 0,
+      nodes: [
+        { id: one.id, label: "node-four", address: `${address}:1` },
+        { id: two.id, label: "node-four", address: "10.0.0.1:1" },
+        { id: two.id, label: "x", address: `${address}:2` },
+      ],
+    });
+    expect(refused.status).toBe(400);
+    expect(fieldsOf(refused.body)).toEqual(["nodes[0].id", "nodes[1].address", "nodes[1].label", "nodes[2].id", "nodes[2].label", "port"]);
+    expect(fieldsOf((await rebuild({})).body)).toEqual(["nodes"]);
+    expect((await list()).map(({ id, label }: Json) => [id, label])).toEqual(after.map(({ id, label }: Json) => [id, label]));
+  });
+
   it("nodes may come with it, and are refused with it", async () => {
     const balancer = await createBalancer(cloud);
     const node = { label: "first", address: `${unheldAddress(cloud)}:80` };

@@ -30,7 +30,7 @@ const recordConfigEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: Con
 };
 
 /** Leaves out what the rules say for a reason that is itself refused: the protocol decides over most members, the timeout over the interval. */
-const independentOf = (flagged: ReadonlySet<string>, problems: readonly Problem[], at = ""): Problem[] =>
+export const independentOf = (flagged: ReadonlySet<string>, problems: readonly Problem[], at = ""): Problem[] =>
   problems.filter(({ field }) => !flagged.has(`${at}protocol`) && !(flagged.has(`${at}checkTimeout`) && field === `${at}checkInterval`));
 
 /** What is wrong with a new config and its nodes; `at` prefixes the fields, as in `configs[0].`, and `flagged` what was refused already. */
@@ -63,6 +63,23 @@ export const insertConfig = (tx: Tx, cloud: Cloud, balancer: BalancerRow, wanted
   tellWarnings(tx, cloud, row, judgement, username);
   for (const node of wanted.nodes ?? []) insertNode(tx, cloud, balancer, row, node, username);
   return row;
+};
+
+/** Changes a config that was found without problems, with its events. */
+export const updateConfig = (
+  tx: Tx,
+  cloud: Cloud,
+  balancer: BalancerRow,
+  row: ConfigRow,
+  wanted: ConfigWanted,
+  username: string | undefined,
+): ConfigRow => {
+  const settings = mergedSettings(row, wanted);
+  const judgement = configProblems(tx, cloud, balancer.id, row, settings);
+  const updated = tx.update("config", row.id, { ...settings, sslCommonname: judgement.commonName, sslFingerprint: judgement.fingerprint });
+  recordConfigEvent(tx, cloud, balancer, updated, "update", username);
+  tellWarnings(tx, cloud, updated, judgement, username);
+  return updated;
 };
 
 /** Removes a config and its nodes. */
@@ -128,12 +145,8 @@ export const configRoutes = [
       cloud.store.commit((tx) => {
         const balancer = requireBalancer(tx, params.balancerId);
         const row = requireConfig(tx, balancer.id, params.configId);
-        const settings = mergedSettings(row, body);
-        const judgement = configProblems(tx, cloud, balancer.id, row, settings);
-        refuse(judgement.problems);
-        const updated = tx.update("config", row.id, { ...settings, sslCommonname: judgement.commonName, sslFingerprint: judgement.fingerprint });
-        recordConfigEvent(tx, cloud, balancer, updated, "update", caller?.username);
-        tellWarnings(tx, cloud, updated, judgement, caller?.username);
+        refuse(configProblems(tx, cloud, balancer.id, row, mergedSettings(row, body)).problems);
+        const updated = updateConfig(tx, cloud, balancer, row, body, caller?.username);
         return configView(cloud.store, updated, tx);
       }),
   }),

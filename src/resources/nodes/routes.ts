@@ -10,7 +10,7 @@ import { nodeFields } from "./fields.js";
 import { type NodeRow, nodesOf, nodeView } from "./node.js";
 import { type NodeWanted, nodeProblems } from "./rules.js";
 
-const recordNodeEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: NodeRow, change: string, username: string | undefined): void => {
+export const recordNodeEvent = (tx: Tx, cloud: Cloud, balancer: BalancerRow, row: NodeRow, change: string, username: string | undefined): void => {
   const secondary = { kind: "node" as const, id: row.id, label: row.label, parentId: balancer.id, configId: row.configId };
   recordEvent(tx, cloud, { action: `balancer_node_${change}`, entity: balancerEntity(balancer), secondary, username: username ?? null });
 };
