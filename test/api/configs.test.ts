@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { startCloud, type TestCloud } from "../support/cloud.js";
+import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
 import { until } from "../support/until.js";
 import {
   closeWorld,
