@@ -31,7 +31,7 @@ interface Source {
 const configFile = "backlot.config.json";
 
 /** Read by the tests, not by Backlot. */
-const foreignVariables = new Set(["BACKLOT_REQUIRE_DOCKER"]);
+const foreignVariables = new Set(["BACKLOT_REQUIRE_BROWSER", "BACKLOT_REQUIRE_DOCKER", "BACKLOT_REQUIRE_HAPROXY"]);
 
 const schema = z.object(Object.fromEntries(settingKeys.map((key) => [key, settingsTable[key].schema]))).partial();
 

@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { kinds } from "#backlot/resources/cloud.js";
 import { moveEvent, recordEvent } from "#backlot/resources/events/event.js";
@@ -186,6 +187,7 @@ describe("a job whose instance is deleted under it", () => {
       expect(store.get("event", id)).toMatchObject({ status: "failed", endedMs: 1_000 });
     }
     await store.close();
+    rmSync(state, { recursive: true });
   });
 });
 

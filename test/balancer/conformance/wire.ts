@@ -117,17 +117,24 @@ export class ScriptedNode {
 
   #serve(socket: Socket): void {
     let text = "";
+    /** Of the body of a request that was answered early: bytes that are still to come, and no next request. */
+    let owed = 0;
     socket.on("error", () => undefined);
     socket.on("end", () => socket.end());
     socket.on("data", (bytes) => {
-      text += bytes.toString("latin1");
+      const paid = Math.min(owed, bytes.length);
+      owed -= paid;
+      text += bytes.toString("latin1", paid);
       this.raw += bytes.toString("latin1");
       for (;;) {
         const [request] = messagesIn(text, { kind: "request" });
         if (!request || !(request.complete || (this.#script.early && text.includes("\r\n\r\n")))) return;
         text = text.slice(endOf(text, request));
         this.#answer(socket, request);
-        if (!request.complete) text = "";
+        if (!request.complete) {
+          owed = Math.max(0, Number(valuesOf(request, "content-length")[0] ?? 0) - request.body.length);
+          text = "";
+        }
       }
     });
   }
