@@ -195,7 +195,9 @@ describe("an unknown name", () => {
   });
 
   it("is not the tests' own variable, nor anybody else's", () => {
-    expect(reasons({ env: { BACKLOT_REQUIRE_DOCKER: "1", BACKLOT_REQUIRE_BROWSER: "1", BACKLOT_REQUIRE_HAPROXY: "1", BACKLOTS: "1", PATH: "/bin" } })).toEqual([]);
+    expect(
+      reasons({ env: { BACKLOT_REQUIRE_DOCKER: "1", BACKLOT_REQUIRE_BROWSER: "1", BACKLOT_REQUIRE_HAPROXY: "1", BACKLOTS: "1", PATH: "/bin" } }),
+    ).toEqual([]);
   });
 });
 
