@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import "./cli/young-space.js"; // first: it is about what the others allocate
 import { readFileSync } from "node:fs";
 import { runCommandLine } from "./cli/program.js";
 

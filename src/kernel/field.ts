@@ -91,23 +91,38 @@ export interface BodySchema<B> {
 const isCreate = (entry: Field): boolean => entry.setter !== "read";
 const isUpdate = (entry: Field): boolean => entry.setter === "write" || (entry.setter === "secret" && entry.options.update === true);
 
+/** Made when it is first asked for: there are some hundred bodies, few of which a run ever sees, and each costs memory and time at a start. */
+const lazily = <T>(make: () => T): (() => T) => {
+  let made: { value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+};
+
 const bodySchema = <B>(table: FieldTable, takes: (entry: Field) => boolean, requires: (entry: Field) => boolean): BodySchema<B> => {
   const entries = Object.entries(table).filter(([, entry]) => takes(entry));
-  const members = entries.map(([name, entry]): [string, z.ZodType] => {
-    const nullable = entry.schema.safeParse(null).success;
-    // Clients send null for optional members and mean "absent" (contract, decision 8).
-    const lenient = requires(entry)
-      ? entry.schema
-      : nullable
-        ? entry.schema.optional()
-        : entry.schema.nullish().transform((value) => value ?? undefined);
-    return [name, lenient];
-  });
-  const published = z.object(
-    Object.fromEntries(entries.map(([name, entry]) => [name, (requires(entry) ? entry.schema : entry.schema.optional()).describe(entry.note)])),
+  const members = lazily(() =>
+    entries.map(([name, entry]): [string, z.ZodType] => {
+      const nullable = entry.schema.safeParse(null).success;
+      // Clients send null for optional members and mean "absent" (contract, decision 8).
+      const lenient = requires(entry)
+        ? entry.schema
+        : nullable
+          ? entry.schema.optional()
+          : entry.schema.nullish().transform((value) => value ?? undefined);
+      return [name, lenient];
+    }),
+  );
+  const published = lazily(() =>
+    z.object(
+      Object.fromEntries(entries.map(([name, entry]) => [name, (requires(entry) ? entry.schema : entry.schema.optional()).describe(entry.note)])),
+    ),
   );
   return {
-    schema: published,
+    get schema() {
+      return published();
+    },
     verbatim: entries.filter(([, entry]) => entry.options.verbatim).map(([name]) => name),
     sources: Object.fromEntries(entries.map(([name, entry]) => [name, entry.options.source])),
     // Member by member, so that the rules can judge what is well-formed while the rest is told.
@@ -116,7 +131,7 @@ const bodySchema = <B>(table: FieldTable, takes: (entry: Field) => boolean, requ
       const problems: Problem[] = [];
       const flagged = new Set<string>();
       const body: Record<string, unknown> = {};
-      for (const [name, schema] of members) {
+      for (const [name, schema] of members()) {
         const parsed = parsedWithoutNulls(schema, given.get(name));
         if (parsed.success) {
           if (parsed.data !== undefined) body[name] = parsed.data;

@@ -29,16 +29,24 @@ const spec = {
 const at = (name: string, address: string | undefined): Attachment => ({ key: name, name, subnet: "10.0.0.0/24", address });
 
 describe("the engine's client", () => {
-  it("is loaded without the gRPC server of BuildKit's sessions, and still asks an engine", () => {
+  it("is loaded without the gRPC server of BuildKit's sessions and without ssh, and still asks an engine, by ssh too", () => {
     const url = new URL("../../dist/runtime/docker/engine.js", import.meta.url).href;
     const program = `
       const { engineAnswers } = await import(${JSON.stringify(url)});
       const { createRequire } = await import("node:module");
       const answer = await engineAnswers({ socketPath: "/nonexistent/docker.sock" });
-      const loaded = Object.keys(createRequire(import.meta.url).cache).filter((path) => /[\\\\/]@grpc[\\\\/]/.test(path));
-      console.log(JSON.stringify({ answer, loaded: loaded.length }));`;
+      const loaded = () => Object.keys(createRequire(import.meta.url).cache).filter((path) => /[\\\\/](@grpc|ssh2)[\\\\/]/.test(path)).length;
+      const before = loaded();
+      const overSsh = await engineAnswers({ protocol: "ssh", host: "127.0.0.1", port: 9, username: "nobody" });
+      console.log(JSON.stringify({ answer, loaded: before, overSsh: overSsh.reason, later: loaded() > 0 }));
+      process.exit(0);`;
     const said = execFileSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
-    expect(JSON.parse(said)).toEqual({ answer: { reason: expect.stringMatching(/ENOENT/), absent: true }, loaded: 0 });
+    expect(JSON.parse(said)).toEqual({
+      answer: { reason: expect.stringMatching(/ENOENT/), absent: true },
+      loaded: 0,
+      overSsh: expect.any(String),
+      later: true,
+    });
   });
 });
 

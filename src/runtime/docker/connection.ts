@@ -6,29 +6,38 @@ export type EngineConnection = Docker.DockerOptions;
 
 const require = createRequire(import.meta.url);
 
-/**
- * dockerode 5 loads a gRPC server as soon as it is loaded itself: 4.5 MB and 50 ms of every start (measured, Node 20). It serves BuildKit's
- * sessions and nothing else (`buildImage` with `version: "2"`, lib/docker.js), and we build with the classic builder. So its module is
- * answered for before dockerode asks for it. A dockerode that has no such file any more is loaded as it is.
- */
-const leaveOutSessions = (): void => {
+/** Has `exports` stand for a module before anybody asks for it. A dockerode that has no such file any more is loaded as it is. */
+const answerFor = (resolve: () => string, exports: (path: string) => unknown): void => {
   try {
-    const path = require.resolve("dockerode/lib/session.js");
-    const stand: Pick<NodeJS.Module, "id" | "filename" | "loaded" | "exports"> = {
-      id: path,
-      filename: path,
-      loaded: true,
-      exports: () => {
-        throw new Error("BuildKit sessions are left out (runtime/docker/connection.ts).");
-      },
-    };
+    const path = resolve();
+    const stand: Pick<NodeJS.Module, "id" | "filename" | "loaded" | "exports"> = { id: path, filename: path, loaded: true, exports: exports(path) };
     require.cache[path] ??= stand as NodeJS.Module;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "MODULE_NOT_FOUND") throw error;
   }
 };
 
-leaveOutSessions();
+/**
+ * dockerode 5 loads a gRPC server as soon as it is loaded itself: 4.5 MB and 50 ms of every start (measured, Node 20). It serves BuildKit's
+ * sessions and nothing else (`buildImage` with `version: "2"`, lib/docker.js), and we build with the classic builder.
+ */
+answerFor(
+  () => require.resolve("dockerode/lib/session.js"),
+  () => () => {
+    throw new Error("BuildKit sessions are left out (runtime/docker/connection.ts).");
+  },
+);
+
+/** Its ssh client, 12 MB, is loaded when an engine is reached that way (`DOCKER_HOST=ssh://…`), and not before. */
+answerFor(
+  () => createRequire(require.resolve("dockerode")).resolve("docker-modem/lib/ssh.js"),
+  (path) =>
+    (...words: unknown[]) => {
+      delete require.cache[path];
+      return (require(path) as (...words: unknown[]) => unknown)(...words);
+    },
+);
+
 const Engine = require("dockerode") as typeof Docker;
 
 /** A handle on the engine; nothing is asked of it yet. */
