@@ -19,6 +19,8 @@ export const labels = {
   volume: "io.backlot.volume",
   /** On containers that live for a moment and are no machine; says what for. */
   helper: "io.backlot.helper",
+  /** Region id; on relays only. */
+  relay: "io.backlot.relay",
   /** On guest images: the fixture's name. An image is shared by every owner on the engine. */
   guest: "io.backlot.guest",
   /** On copies of a machine's file system: their key. */
@@ -40,6 +42,8 @@ export const nameSafe = (text: string): string =>
     .replace(/^-+|-+$/g, "");
 
 export const networkName = (owner: string, network: string): string => `backlot-${nameSafe(owner).slice(0, 8)}-${nameSafe(network)}`;
+
+export const relayName = (owner: string, region: string): string => `${networkName(owner, region)}-relay`;
 
 export const containerName = (owner: string, instance: number): string => `backlot-${nameSafe(owner).slice(0, 8)}-${instance}`;
 
