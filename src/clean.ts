@@ -10,7 +10,8 @@ export interface Leftover {
   reason?: string;
 }
 
-const ownerless = async ({ owner, stateFolder }: { owner: string; stateFolder: string }): Promise<boolean> => {
+/** Whether the Backlot that made a thing is no more: its state folder is gone, or another's. A thing that names no folder may be anybody's. */
+export const hasNoOwner = async ({ owner, stateFolder }: { owner: string; stateFolder: string }): Promise<boolean> => {
   if (stateFolder === "") return false;
   const found = await stateOwner(stateFolder);
   return found === "gone" || (found !== "unreadable" && found.owner !== owner);
@@ -34,7 +35,7 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
   const { ownedThings, removeOwned } = await import("./runtime/docker/orphans.js");
   const left: Leftover[] = [];
   for (const things of await ownedThings()) {
-    if (!(await ownerless(things))) continue;
+    if (!(await hasNoOwner(things))) continue;
     const whats = [
       ...things.containers.map(({ name, running }) => `container ${name} (${running ? "running" : "stopped"}, state ${things.stateFolder})`),
       ...things.images.map((tag) => `image ${tag} (state ${things.stateFolder})`),
@@ -49,7 +50,7 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
 const cleanProcesses = async (dryRun: boolean): Promise<Leftover[]> => {
   const { orphans, removeOrphan } = await import("./runtime/process/orphans.js");
   const left: Leftover[] = [];
-  for (const orphan of await orphans(ownerless)) {
+  for (const orphan of await orphans(hasNoOwner)) {
     const whats = [`machine of instance ${orphan.instance}, state ${orphan.stateFolder}, processes ${orphan.pids.join(" ")}`];
     left.push(...(await removal(whats, dryRun, () => removeOrphan(orphan))));
   }
