@@ -52,7 +52,7 @@ const askEngine = async (
 const shownLeftovers = 5;
 
 const leftoverFindings = async (more: readonly string[]): Promise<Finding[]> => {
-  const found = [...more, ...(await cleanMachine({ dryRun: true })).map(({ what }) => what)];
+  const found = [...more, ...(await cleanMachine({ dryRun: true })).flatMap(({ what, unknown }) => (unknown ? [] : [what]))];
   if (found.length === 0) return [good("leftovers", "Nothing of a Backlot that is no more is left on this machine.")];
   const shown = [...found.slice(0, shownLeftovers), ...(found.length > shownLeftovers ? [`and ${found.length - shownLeftovers} more`] : [])];
   return [problem("leftovers", `Left behind by Backlots that are no more: ${shown.join("; ")}.`, "backlot clean")];
@@ -74,7 +74,7 @@ export const examine = async ({ config, version, running, listeners, leftovers, 
   const known = facts;
   const ownerless = new Set<string>();
   for (const { owner: other, stateFolder } of known?.networks ?? [])
-    if (other !== undefined && (await hasNoOwner({ owner: other, stateFolder: stateFolder ?? "" }))) ownerless.add(other);
+    if (other !== undefined && stateFolder !== undefined && (await hasNoOwner({ owner: other, stateFolder }))) ownerless.add(other);
   const nowMs = Date.now();
   return [
     ...versionFindings(process.version, version, process.platform),

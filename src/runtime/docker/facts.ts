@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { connectEngine, type EngineConnection } from "./connection.js";
 import { asking } from "./engine.js";
-import { labels } from "./labels.js";
+import { labels, thisHost } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 
 export interface EngineFacts {
@@ -12,7 +12,7 @@ export interface EngineFacts {
   aheadMs: number | undefined;
   /** Where it keeps images and containers, when that is a folder of this machine. */
   folder: string | undefined;
-  /** Networks with a range, whoever made them; `owner` and `stateFolder` on a Backlot's. */
+  /** Networks with a range, whoever made them; `owner` on a Backlot's, `stateFolder` when that is on this machine. */
   networks: Array<{ name: string; cidr: string; owner: string | undefined; stateFolder: string | undefined }>;
   /** Ranges that something that is not this owner's occupies, interfaces of this machine included, with who. */
   occupied: Array<{ cidr: string; owner: string }>;
@@ -34,7 +34,16 @@ export const engineFacts = async (owner: string, connection?: EngineConnection):
       folder: info.DockerRootDir !== undefined && existsSync(info.DockerRootDir) ? info.DockerRootDir : undefined,
       networks: rows.flatMap((row) =>
         (row.IPAM?.Config ?? []).flatMap(({ Subnet }) =>
-          Subnet === undefined ? [] : [{ name: row.Name, cidr: Subnet, owner: row.Labels?.[labels.owner], stateFolder: row.Labels?.[labels.state] }],
+          Subnet === undefined
+            ? []
+            : [
+                {
+                  name: row.Name,
+                  cidr: Subnet,
+                  owner: row.Labels?.[labels.owner],
+                  stateFolder: row.Labels?.[labels.host] === thisHost() ? row.Labels[labels.state] : undefined,
+                },
+              ],
         ),
       ),
       occupied: await engineNetworks(docker, { owner, stateFolder: "" }).occupied(),

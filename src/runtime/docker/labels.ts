@@ -1,9 +1,14 @@
+import { existsSync } from "node:fs";
+import { hostname } from "node:os";
+
 /** What is ours carries these, and nothing without them is ever touched. They are fixed when a thing is created. */
 export const labels = {
   /** The state file's own id; on everything. */
   owner: "io.backlot.owner",
   /** The state folder, so that `clean` can tell whether the owner still exists; on everything. */
   state: "io.backlot.state",
+  /** The machine, or container, that the state folder is a folder of: an engine may serve several; on everything. */
+  host: "io.backlot.host",
   /** Instance id; on machines only. */
   instance: "io.backlot.instance",
   fingerprint: "io.backlot.fingerprint",
@@ -32,7 +37,14 @@ export interface Owner {
   stateFolder: string;
 }
 
-export const ownerLabels = ({ owner, stateFolder }: Owner): Record<string, string> => ({ [labels.owner]: owner, [labels.state]: stateFolder });
+/** Where this process and its files are. A container may have its machine's host name (host networking), and has files of its own. */
+export const thisHost = (): string => `${existsSync("/.dockerenv") ? "container " : ""}${hostname()}`;
+
+export const ownerLabels = ({ owner, stateFolder }: Owner): Record<string, string> => ({
+  [labels.owner]: owner,
+  [labels.state]: stateFolder,
+  [labels.host]: thisHost(),
+});
 
 /** Letters, digits and dashes, at most 63: fit for a host name and for the engine's names. */
 export const nameSafe = (text: string): string =>
