@@ -6,9 +6,10 @@ answered one byte; after `+` what follows is the connection itself:
     +  connected        R  refused        U  not reachable        T  timed out        D  not an address of this network        F  another failure
 
 Verbs: `tcp`; `udp`, whose datagrams travel as two bytes of length (big endian) and the datagram; `hold`, which connects to nothing and
-tells the client by its end that the relay is gone. Who does not know the secret is not answered.
+tells the client by its end that the relay is gone. Who does not know the secret is not answered. A relay that nobody holds for a minute is
+a dead Backlot's, and ends.
 
-usage: backlot-relay.py SUBNET PORT SECRET_FILE
+usage: backlot-relay.py SUBNET PORT SECRET_FILE [SECONDS_UNHELD]
 """
 import asyncio, errno, hmac, ipaddress, resource, socket, struct, sys
 
@@ -23,7 +24,20 @@ subnet = ipaddress.ip_network(sys.argv[1])
 port = int(sys.argv[2])
 with open(sys.argv[3], "rb") as file:
     secret = file.read().strip()
+unheld_seconds = float(sys.argv[4]) if len(sys.argv) > 4 else 60
 strangers = {}
+holders = set()
+farewell = None
+loop = asyncio.new_event_loop()
+
+
+def held_by(client, holds):
+    """Whoever starts it holds it at once, and again after a restart."""
+    global farewell
+    holders.add(client) if holds else holders.discard(client)
+    if farewell is not None:
+        farewell.cancel()
+    farewell = None if holders else loop.call_later(unheld_seconds, loop.stop)
 
 
 def cut(transport):
@@ -113,7 +127,7 @@ class Client(Side):
             oldest = next(iter(strangers))
             oldest.known()
             oldest.transport.abort()
-        strangers[self] = asyncio.get_running_loop().call_later(GREETING_SECONDS, transport.abort)
+        strangers[self] = loop.call_later(GREETING_SECONDS, transport.abort)
 
     def known(self):
         timer = strangers.pop(self, None)
@@ -143,8 +157,9 @@ class Client(Side):
         self.heard = rest
         self.verb, address, number = words[1].decode("latin1"), words[2].decode("latin1"), words[3].decode("latin1")
         if self.verb == "hold":
+            held_by(self, True)
             return self.transport.write(b"+")
-        self.task = asyncio.get_running_loop().create_task(self.reach(address, number))
+        self.task = loop.create_task(self.reach(address, number))
 
     async def reach(self, address, number):
         try:
@@ -152,7 +167,6 @@ class Client(Side):
                 return self.refuse(b"D")
         except ValueError:
             return self.refuse(b"D")
-        loop = asyncio.get_running_loop()
         try:
             if self.verb == "udp":
                 await loop.create_datagram_endpoint(lambda: Datagrams(self), remote_addr=(address, int(number)))
@@ -201,6 +215,8 @@ class Client(Side):
 
     def connection_lost(self, error):
         self.known()
+        if self.verb == "hold":
+            held_by(self, False)
         if self.task is not None:
             self.task.cancel()
         if self.verb == "udp" and self.other is not None:
@@ -209,12 +225,12 @@ class Client(Side):
             super().connection_lost(error)
 
 
-async def main():
+async def listen():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    server = await asyncio.get_running_loop().create_server(Client, "0.0.0.0", port, backlog=1024)
-    async with server:
-        await server.serve_forever()
+    held_by(None, False)
+    await loop.create_server(Client, "0.0.0.0", port, backlog=1024)
 
 
-asyncio.run(main())
+loop.run_until_complete(listen())
+loop.run_forever()

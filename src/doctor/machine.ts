@@ -26,6 +26,8 @@ const roomFinding = (freeMib: number, what: string, remedy: string): Finding =>
 export const stateFindings = async (state: string): Promise<Finding[]> => {
   const place = await standing(state);
   const findings: Finding[] = [];
+  if (!(await stat(place)).isDirectory())
+    return [problem("disk", `The state folder cannot be ${state}: ${place} is a file.`, "export BACKLOT_STATE=/var/tmp/backlot")];
   try {
     await access(place, constants.W_OK | constants.X_OK);
   } catch (error) {

@@ -283,6 +283,35 @@ describeDocker("the driver's way to private addresses", () => {
     expect(await relaysOf(options.owner)).toEqual([]);
   });
 
+  test("a relay that nobody holds ends by itself; one that is held does not", async () => {
+    const { options, spec, again } = await plot();
+    const driver = await again({ dial: "relay" });
+    await driver.ensure(spec());
+    const [relay] = await relaysOf(options.owner);
+    const said = await run(docker.getContainer(relay?.Id ?? ""), [
+      "python3",
+      "-c",
+      `
+import socket, subprocess, time
+secret = open("/etc/backlot-relay/secret", "rb").read().strip()
+relay = subprocess.Popen(["python3", "/etc/backlot-relay/relay.py", "10.0.0.0/8", "4751", "/etc/backlot-relay/secret", "0.6"])
+def held():
+    while True:
+        try: peer = socket.create_connection(("127.0.0.1", 4751)); break
+        except ConnectionRefusedError: pass
+    peer.sendall(secret + b" hold 0.0.0.0 0\\n")
+    assert peer.recv(1) == b"+"
+    return peer
+peer = held()
+try: relay.wait(1.5); print("ended while held")
+except subprocess.TimeoutExpired: print("held")
+peer.close()
+print("ended", relay.wait(20))
+`,
+    ]);
+    expect(said.text.trim().split("\n")).toEqual(["held", "ended 0"]);
+  });
+
   test("a container that has the relay's name and is not ours is not touched, and the reason says so", async () => {
     const { options, again, spec } = await plot();
     const name = `backlot-${options.owner.slice(0, 8)}-us-east-relay`;
