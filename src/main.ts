@@ -341,7 +341,12 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     { routes: [...routes, describe], context: cloud } as never,
     { routes: backlotRoutes, context: operator } as never,
   ];
-  const app = createApp(cloud, log, { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit }, mounts);
+  const app = createApp(
+    cloud,
+    log,
+    { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit, crossOrigin: config.cors === "on" },
+    mounts,
+  );
   for (const door of [server, publicServer]) door?.serve(app);
   // Once more, on top: the API closes before what it serves.
   closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])));

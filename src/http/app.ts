@@ -57,14 +57,16 @@ const commonHeaders = (_req: Request, res: Response, next: NextFunction): void =
   res.setHeader("X-Content-Type-Options", "nosniff");
   res.setHeader("X-Frame-Options", "DENY");
   res.setHeader("Content-Security-Policy", "default-src 'none'");
-  res.setHeader("Access-Control-Allow-Origin", "*");
-  res.setHeader("Access-Control-Allow-Methods", "HEAD, GET, OPTIONS, POST, PUT, DELETE");
-  res.setHeader("Access-Control-Allow-Headers", "Authorization, Origin, X-Requested-With, Content-Type, Accept, X-Filter");
-  res.setHeader(
-    "Access-Control-Expose-Headers",
-    "X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After",
-  );
   next();
+};
+
+/** What lets pages of any origin read an answer. No credentials: a token is sent by who has it, and there is no cookie to add. */
+const crossOriginHeaders = {
+  "Access-Control-Allow-Origin": "*",
+  "Access-Control-Allow-Methods": "HEAD, GET, OPTIONS, POST, PUT, DELETE",
+  "Access-Control-Allow-Headers": "Authorization, Origin, X-Requested-With, Content-Type, Accept, X-Filter",
+  "Access-Control-Expose-Headers":
+    "X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After",
 };
 
 const queryOf = (req: Request): { query: Record<string, string | undefined>; problems: Problem[]; names: string[] } => {
@@ -211,6 +213,8 @@ export interface Door {
   /** The port that speaks the public vendor's spelling on every path; undefined when there is none. */
   publicPort: number | undefined;
   rateLimit: boolean;
+  /** Pages of other origins may read answers and change things. */
+  crossOrigin: boolean;
 }
 
 /** RFC 6750 section 3: what a 401 asks for, and what was wrong with the token that came. */
@@ -243,7 +247,9 @@ export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyAr
   app.use(commonHeaders);
   app.use((req, res, next) => {
     sayAllowance(res, cloud.clock, limits.untaken(), door.rateLimit);
-    next(requestFault(req, door.host));
+    // The pages under /oauth/authorize know a person by a cookie, and are nobody else's to read.
+    if (door.crossOrigin && !req.path.startsWith("/oauth/authorize")) res.setHeaders(new Map(Object.entries(crossOriginHeaders)));
+    next(requestFault(req, door));
   });
   const readRaw = express.raw({ type: () => true, limit: bodyLimitBytes });
   for (const [path, served] of byPath(mounts)) {
