@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { selfSignedCertificate } from "#backlot/kernel/certificate.js";
-import { commandLineGround } from "../support/cloud.js";
+import { commandLineGround, type Json } from "../support/cloud.js";
 import { until } from "../support/until.js";
 import { everything, openLedger } from "./ledger.js";
 import { launch, type OwnProcess } from "./own-process.js";
@@ -90,6 +90,15 @@ export const crashLoop = async (options: CrashLoopOptions): Promise<CrashFigures
     return true;
   };
 
+  /** The newest events that failed, for people. */
+  const failures = async ({ api }: OwnProcess): Promise<string> => {
+    const { body } = await api.get("/v4/account/events?page_size=100", { "X-Filter": JSON.stringify({ status: "failed" }) });
+    return body.data
+      .slice(0, 10)
+      .map((event: Json) => `\n${event.created} ${event.action} ${event.entity?.label}: ${event.message}`)
+      .join("");
+  };
+
   /** Everything deleted by its owner leaves nothing. */
   const removeAll = async (current: OwnProcess): Promise<void> => {
     const { api } = current;
@@ -125,7 +134,10 @@ export const crashLoop = async (options: CrashLoopOptions): Promise<CrashFigures
       if (!backlot) throw new Error(`cycle ${cycle} of seed ${seed}: it did not start: ${started.said()}`);
       const current = backlot;
       const beganMs = performance.now();
-      await until(() => check(current), { withinMs: options.withinMs, what: `cycle ${cycle} of seed ${seed}: everything as acknowledged` });
+      const what = `cycle ${cycle} of seed ${seed}: everything as acknowledged`;
+      await until(() => check(current), { withinMs: options.withinMs, what }).catch(async (error) => {
+        throw new Error(`${error.message}\nwhat failed lately: ${await failures(current)}`, { cause: error });
+      });
       settled.push(performance.now() - beganMs);
       if (cycle === cycles) break;
 

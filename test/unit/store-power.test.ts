@@ -59,7 +59,7 @@ test.skipIf(!mayTrace())(
   { timeout: 120_000 },
   async () => {
     const folder = tempFolder();
-    const calls = await traced(folder, `${folder}.trace`, 45);
+    const calls = await traced(folder, `${folder}.trace`, 90);
     expect(calls.filter(({ name, args }) => unknownCalls.includes(name) && args.some((arg) => bytesIn(arg)?.toString().startsWith(folder)))).toEqual(
       [],
     );
@@ -81,7 +81,7 @@ test.skipIf(!mayTrace())(
         expect(found, `${kind} after ${call.name} ${call.args[0]} at line ${call.ended + 1}`).toEqual(expect.arrayContaining(acknowledged));
       }
     }
-    expect(acknowledged.length).toBeGreaterThanOrEqual(45);
+    expect(acknowledged.length).toBeGreaterThanOrEqual(90);
     expect(snapshots).toBeGreaterThan(2);
     expect(looked.size).toBeGreaterThan(100);
     console.log(
