@@ -67,11 +67,11 @@ const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresse
 /** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
 const releaseMs = 10_000;
 /**
- * Made anew rather than started: a dead container is one the engine failed to remove, and one that never took what its first start hands over
- * (a crash came between) has nothing on its disk.
+ * Made anew rather than started: one that is being removed cannot be kept from it, a dead one the engine failed to remove, and one that never
+ * took what its first start hands over (a crash came between) has nothing on its disk.
  */
 const isSpent = ({ state }: SeenContainer, { boots }: GuestState, { running }: MachineSpec): boolean =>
-  state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
+  state === "removing" || state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
 
 const isLive = (state: string): boolean => state === "running" || state === "paused" || state === "restarting";
 
