@@ -279,16 +279,18 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return { ...guest, boots: spec.boots, extraAddresses: "" };
   };
 
-  /** `moved`: it was connected anew, which wipes what was added beside the engine's own address. */
-  const addExtras = async (container: SeenContainer, guest: GuestState, spec: MachineSpec, moved: boolean): Promise<void> => {
+  /** `fresh`: it was started or connected anew, which wipes what was added beside the engine's own address. */
+  const fitAddresses = async (container: SeenContainer, guest: GuestState, spec: MachineSpec, fresh: boolean): Promise<void> => {
     const extras = extraAddresses(spec, publicPool);
     const note = extraAddressesNote(extras);
-    if (note === guest.extraAddresses && (!moved || note === "")) return;
+    const shared = fresh ? (spec.shared ?? []) : [];
+    if (note === guest.extraAddresses && (!fresh || note === "") && shared.length === 0) return;
     // Somebody's own image need not have a shell or `ip` in it. In a copy of a disk whoever was root there put what they wanted in their place.
     const { Image } = (await handle(container).inspect()).Config;
     const tools = isOwnGuestImage(Image) ? Image : (await images.ensure(toolsImage)).tag;
     const engines = attachments(owner, spec, publicPool).flatMap(({ address }) => address ?? []);
-    await applyExtraAddresses(docker, options, tools, container.id, guest.extraAddresses, extras, engines);
+    const announced = engines.filter((address) => shared.includes(address) || guest.extraAddresses.includes(`${address}/`));
+    await applyExtraAddresses(docker, options, { image: tools, container: container.id, previous: guest.extraAddresses, extras, engines, announced });
   };
 
   /** The instance's other machines: those to be kept are stopped and give up the name, the rest goes. */
@@ -337,8 +339,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       if (moved && container.state === "running") await putFiles(handle(container), environmentFiles(spec));
     }
     signal?.throwIfAborted();
+    const before = guest;
     guest = await power(container, guest, spec);
-    if (spec.running) await addExtras(container, guest, spec, moved);
+    if (spec.running) await fitAddresses(container, guest, spec, moved || guest !== before);
     return machineOf({ ...container, state: spec.running ? "running" : "exited" }, guest);
   };
 
