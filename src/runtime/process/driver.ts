@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { Closers } from "../../kernel/closers.js";
 import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
-import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
+import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } from "../driver.js";
 import { processCapabilities } from "./capabilities.js";
 import { diskCaptures, fillDisk, isCaptureKey } from "./captures.js";
 import { countersOf } from "./counters.js";
@@ -32,6 +32,8 @@ export interface ProcessDriverOptions {
   ownImages?: Readonly<Record<string, string>> | undefined;
   /** How long the processes of a machine that is shut down have after SIGTERM; 5,000 by default. */
   graceMs?: number;
+  /** How long services wait for a deploy script that goes on; `scriptPatienceMs` of runtime/driver.ts by default. */
+  scriptPatienceMs?: number;
   /** Told of what went wrong outside a call. */
   onProblem?(reason: string): void;
 }
@@ -144,7 +146,13 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     const folder = folderOf(spec.instance);
     await writeStart(folder, spec);
     await rotateLog(folder);
-    const environment = machineEnvironment(spec, { owner, stateFolder, folder, bindAddresses });
+    const environment = machineEnvironment(spec, {
+      owner,
+      stateFolder,
+      folder,
+      bindAddresses,
+      scriptPatienceMs: options.scriptPatienceMs ?? scriptPatienceMs,
+    });
     const child = await startSupervisor(spec.instance, folder, environment).catch(async (error) => {
       // What it had begun must not go on behind a machine that is said to be off.
       await stop(spec.instance);
