@@ -1,10 +1,12 @@
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Closers } from "../../kernel/closers.js";
 import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
 import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } from "../driver.js";
 import { processCapabilities } from "./capabilities.js";
 import { diskCaptures, fillDisk, isCaptureKey } from "./captures.js";
+import { sweepHalfCopies } from "./copy-tree.js";
 import { countersOf } from "./counters.js";
 import { deaths } from "./deaths.js";
 import { adoptCopy, closeScript, createDisk, diskFolder, disksIn, readDisk, readLog, removeDisk, rotateLog, writeStart } from "./disk.js";
@@ -177,7 +179,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     await createDisk(folder, owner, spec, refusal(spec), fill);
   };
 
+  const swept = sweepHalfCopies(["disks", "images", "volumes"].map((name) => join(stateFolder, name))).catch((error) => {
+    options.onProblem?.(`What copies that were cut off left could not be removed: ${reasonOf(error)}`);
+  });
+
   const copy = async (from: string, to: string): Promise<boolean> => {
+    await swept;
     const source = await findFileSystem(stateFolder, from);
     if (!source || (source.disk.boots === 0 && !source.disk.copied)) return false;
     await copyToShelf(stateFolder, source.folder, to);
@@ -237,11 +244,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   const closers = new Closers();
   closers.add(() => Promise.allSettled(queues.values()).then(() => undefined));
   closers.add(() => deathWatch.close());
+  closers.add(() => swept);
 
   const captures = diskCaptures(stateFolder);
   return {
     name: "process",
-    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
+    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => swept.then(() => captures.capture(instance, ...what))) },
     capabilities: () => processCapabilities(allowHostScripts),
     volumes: folderVolumes(stateFolder, async (instance) => leaderOf(await look(instance)) !== undefined),
     list,
