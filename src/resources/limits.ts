@@ -56,7 +56,7 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   {
     subject: "scripts: one that never ends",
     real: true,
-    note: "Keeps running; the services it installed start at the next boot only, for services start when the script has ended.",
+    note: "Keeps running, its log to be read meanwhile. Services start when the script has ended, and beside one that goes on for more than 30 s; those that fail then start again at its end.",
   },
   { subject: "instance: disk_encryption, maintenance_policy, interfaces", real: false, note: "Recorded." },
   {

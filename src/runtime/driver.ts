@@ -124,6 +124,9 @@ export interface DeployScript {
   shipped: boolean;
 }
 
+/** Services start when the deploy script has ended, and when it goes on for longer than this they start beside it. */
+export const scriptPatienceMs = 30_000;
+
 export interface Machine {
   instance: number;
   fingerprint: string;

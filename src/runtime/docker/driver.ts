@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { contains, gatewayOf, parseCidr } from "../../kernel/addresses.js";
 import { Closers } from "../../kernel/closers.js";
 import { Fault } from "../../kernel/fault.js";
-import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
+import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } from "../driver.js";
 import { bootLog } from "./boot-log.js";
 import { dockerCapabilities } from "./capabilities.js";
 import { engineCaptures } from "./captures.js";
@@ -53,6 +53,8 @@ export interface DockerDriverOptions {
   docker?: EngineConnection | undefined;
   /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
   guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
+  /** How long services wait for a deploy script that goes on; `scriptPatienceMs` of runtime/driver.ts by default. */
+  scriptPatienceMs?: number | undefined;
   /** False: volumes do without loop devices, as on an engine that grants none; they are folders then. */
   loopDevices?: boolean | undefined;
   /** A line of the making of a guest image, for people. */
@@ -214,7 +216,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     await ensureNetworks();
     const gateways = wanted.flatMap(({ subnet }) => parseCidr(subnet) ?? []).map(gatewayOf);
     const resolvers = (await options.guestResolvers?.(gateways)) ?? [];
-    const request = createRequest(options, spec, image, on, { cpus: engineCpus, resolvers });
+    const request = createRequest(options, spec, image, on, {
+      cpus: engineCpus,
+      resolvers,
+      scriptPatienceMs: options.scriptPatienceMs ?? scriptPatienceMs,
+    });
     const made = await docker.createContainer(request).catch(async (error) => {
       if (statusOf(error) === 409) {
         const reason = `The container name ${containerName(owner, spec.instance)} is taken by a container that is not this Backlot's. Remove or rename it.`;
