@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import express, { type NextFunction, type Request, type Response } from "express";
 import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
+import { exhausted } from "../kernel/remedy.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import { snake } from "../kernel/snake.js";
 import type { Cloud } from "../resources/cloud.js";
@@ -199,7 +200,7 @@ const faultOf = (error: unknown): Fault | undefined => {
   if (type === "entity.too.large") return new Fault("too-large", [{ reason: `The body is larger than ${bodyLimitBytes} bytes.` }]);
   if (type === "encoding.unsupported") return new Fault("unsupported-type", [{ reason: "This content encoding is not supported." }]);
   if (status !== undefined && status >= 400 && status < 500) return new Fault("invalid", [{ reason: "The request could not be read." }]);
-  return undefined;
+  return exhausted(error);
 };
 
 export interface Mounted<C> {

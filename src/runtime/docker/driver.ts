@@ -30,6 +30,7 @@ import { type ImageMap, isOwnGuestImage } from "./images.js";
 import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
+import { strangerFault } from "./strangers.js";
 import { turns } from "./turns.js";
 import { helpersOf, volumeHelper } from "./volume-helper.js";
 import { engineVolumes } from "./volumes.js";
@@ -376,6 +377,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
           return await ensure(spec, signal);
         } catch (error) {
           if (signal?.aborted) throw signal.reason;
+          const wanted = attachments(owner, spec, publicPool);
+          const own = seen(spec.instance).then((all) => all.find((one) => one.fingerprint === spec.fingerprint)?.id);
+          const stranger = await own.then((id) => strangerFault(docker, spec.instance, id, wanted)).catch(() => undefined);
+          if (stranger) throw stranger;
           throw engineFault(`bring instance ${spec.instance} to its wanted state`, error);
         }
       }),
