@@ -1,5 +1,6 @@
 import type { Disposable } from "../kernel/closers.js";
-import { type FreedAddressRow, forgetFreed, freedOf } from "../resources/addresses/address.js";
+import { type AddressRow, type FreedAddressRow, forgetFreed, freedOf } from "../resources/addresses/address.js";
+import { concernedBy, isUp } from "../resources/addresses/carrier.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import { namedFileSystems } from "../resources/disks/file-systems.js";
 import { recordEvent } from "../resources/events/event.js";
@@ -61,8 +62,15 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
   /** Instances whose addresses changed since they were last ensured. */
   const moved = new Set<number>();
 
-  /** Who had each address when it was last told of: an assignment concerns the former holder too. */
-  const holders = new Map(store.list("address").map((row) => [row.id, row.instanceId]));
+  /** Each address as it was last told of: an assignment concerns its former holder too, and the end of a share who had it. */
+  const addresses = new Map(store.list("address").map((row) => [row.id, row]));
+  /** Whose machines are to be fitted anew. A holder has its address however it is shared. */
+  const concerned = (before: AddressRow | undefined, now: AddressRow | undefined): readonly number[] => [
+    ...[before, now].flatMap((row) => row?.sharedWith ?? []),
+    ...(before?.instanceId === now?.instanceId ? [] : [before, now].flatMap((row) => row?.instanceId ?? [])),
+  ];
+  /** Instances that have their addresses up, or are about to. */
+  const up = new Set<number>();
 
   const see = (row: InstanceRow, machine: Machine | undefined, problem: string | null = null): void =>
     observe(store, "instance", row.id, {
@@ -220,22 +228,30 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     if (isSame(known, id, row)) return true;
     return before !== undefined && row !== undefined && JSON.stringify(wantedOf(row)) === JSON.stringify(wantedOf(before));
   };
+  const fitAgain = (instances: readonly number[]): void => {
+    for (const instance of new Set(instances)) {
+      moved.add(instance);
+      loop.poke(instance);
+    }
+  };
   const watching = store.watch((kind, id) => {
     if (kind === "instance") {
       const row = store.get("instance", id);
+      const isUpNow = row !== undefined && isUp(cloud, row);
+      if (isUpNow !== up.has(id)) {
+        if (isUpNow) up.add(id);
+        else up.delete(id);
+        fitAgain(concernedBy(store, id));
+      }
       const current = underWay.get(id);
       if (current && row?.job && row.job.eventId !== current.eventId) current.overtaken.abort();
       if (!isAsWanted(id, row)) loop.poke(id);
     }
     if (kind === "address") {
-      const holder = store.get("address", id)?.instanceId;
-      for (const instance of new Set([holders.get(id), holder])) {
-        if (instance === undefined) continue;
-        moved.add(instance);
-        loop.poke(instance);
-      }
-      if (holder === undefined) holders.delete(id);
-      else holders.set(id, holder);
+      const row = store.get("address", id);
+      fitAgain(concerned(addresses.get(id), row));
+      if (row === undefined) addresses.delete(id);
+      else addresses.set(id, row);
     }
   });
   const hints = driver.watch((instance) => loop.poke(instance));

@@ -95,6 +95,8 @@ export interface MachineSpec {
   /** Dotted IPv4, the first public one is the machine's main address. */
   publicAddresses: readonly string[];
   privateAddresses: readonly string[];
+  /** Those of its addresses that another machine may have had meanwhile: neighbours are told where they are now. None when absent. */
+  shared?: readonly string[];
   /** Labels of volumes that its boot waits for, 10 s at the most, before it runs script and services. */
   volumes?: readonly string[];
   /** crypt(3) string (`$6$…`) for root; never a password. */
@@ -121,6 +123,9 @@ export interface DeployScript {
   /** True for the scripts Backlot ships: the process runtime runs no others unless `--allow-host-scripts` is given. */
   shipped: boolean;
 }
+
+/** Services start when the deploy script has ended, and when it goes on for longer than this they start beside it. */
+export const scriptPatienceMs = 30_000;
 
 export interface Machine {
   instance: number;

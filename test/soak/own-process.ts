@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type Api, apiOf } from "../support/cloud.js";
 
-const cli = fileURLToPath(new URL("../../dist/cli.js", import.meta.url));
+const cli = fileURLToPath(new URL("../../dist/bin/cli.js", import.meta.url));
 
 /** A Backlot as people start it: the built command line in a process of its own. */
 export interface OwnProcess {

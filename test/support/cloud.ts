@@ -179,6 +179,7 @@ export const testConfig = async (overrides: Partial<Config> = {}): Promise<Confi
     clientKeepAlive: "on",
     balancerConnections: 10_000,
     certificates: "strict",
+    cors: "off",
     imageFallback: undefined,
     images: {},
     onExit: "stop",

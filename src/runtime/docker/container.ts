@@ -141,12 +141,12 @@ export const createRequest = (
   spec: MachineSpec,
   image: { tag: string; substituted?: string; isGuest: boolean },
   on: Attachment,
-  host: { cpus: number; resolvers: readonly string[] },
+  host: { cpus: number; resolvers: readonly string[]; scriptPatienceMs: number },
 ): Docker.ContainerCreateOptions => {
   return {
     name: containerName(owner.owner, spec.instance),
     Image: image.tag,
-    Env: [`BACKLOT_FILE_SYSTEM=${spec.fingerprint}`],
+    Env: [`BACKLOT_FILE_SYSTEM=${spec.fingerprint}`, `BACKLOT_SCRIPT_PATIENCE=${host.scriptPatienceMs / 1000}`],
     Hostname: hostName(spec.label, spec.instance),
     // For the hand-over at the first start (guest-files.ts); closed after it.
     OpenStdin: image.isGuest,

@@ -1,7 +1,8 @@
-import { cp, mkdir, readdir, readlink, rename, rm, rmdir, stat, symlink, unlink } from "node:fs/promises";
+import { mkdir, readdir, readlink, rename, rm, rmdir, stat, symlink, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../kernel/fault.js";
 import type { RuntimeVolumes, VolumeSpec, VolumeState } from "../driver.js";
+import { copyTree } from "./copy-tree.js";
 import { diskFolder, disksIn } from "./disk.js";
 
 const refusing =
@@ -41,7 +42,7 @@ export const folderVolumes = (stateFolder: string, isRunning: (instance: number)
     await rm(`${folder}.new`, { recursive: true, force: true });
     if (copyOf === null) await mkdir(`${folder}.new`, { recursive: true, mode: 0o700 });
     else
-      await cp(folderOf(copyOf), `${folder}.new`, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true }).catch((error) => {
+      await copyTree(folderOf(copyOf), `${folder}.new`).catch((error) => {
         if (absent(error) === undefined)
           throw new Fault("unavailable", [{ reason: `Volume ${copyOf}, which is to be copied, is not there any more.` }], { cause: error });
       });
