@@ -5,6 +5,8 @@ export interface SystemCall {
   name: string;
   /** As strace prints them; strings are `"\x41…"`. */
   args: string[];
+  /** All of them, for calls whose arguments are structures. */
+  text: string;
   result: number;
   began: number;
   ended: number;
@@ -34,6 +36,9 @@ export const bytesIn = (printed: string | undefined): Buffer | undefined => {
   return hex === undefined ? undefined : Buffer.from(hex.replaceAll("\\x", ""), "hex");
 };
 
+/** How strace prints these words inside a string. */
+export const printed = (words: string): string => Buffer.from(words).toString("hex").replace(/../g, "\\x$&");
+
 /** A descriptor as strace prints it with -y: `20<\x2f…>` or `20<socket:[…]>`. */
 export const descriptorIn = (printed: string | undefined): number => Number(/^(\d+)</.exec(printed ?? "")?.[1] ?? Number.NaN);
 
@@ -41,7 +46,7 @@ const callIn = (text: string, began: number, ended: number): SystemCall | undefi
   const found = /^(\w+)\((.*)\)\s+= (-?\d+)/s.exec(text);
   if (!found) return undefined;
   const [, name = "", args = "", result] = found;
-  return { name, args: args.split(", "), result: Number(result), began, ended };
+  return { name, args: args.split(", "), text: args, result: Number(result), began, ended };
 };
 
 /** The calls of a trace in the order in which they had happened. A call that never ended is left out: nobody knows what it did. */
