@@ -1,4 +1,4 @@
-import { connect, Socket } from "node:net";
+import { connect, type OnReadOpts, Socket } from "node:net";
 
 /** Where a relay listens, and the word that opens it (docker/relay/backlot-relay.py). The secret is not to be shown, logged or stored. */
 export interface RelayDoor {
@@ -18,6 +18,8 @@ interface Target {
 interface SocketChoices {
   noDelay?: boolean;
   allowHalfOpen?: boolean;
+  /** Bytes are read into this buffer and told to its callback, as `net.connect` does; then there is no `data`. */
+  onread?: OnReadOpts;
 }
 
 /** The code of every failure that is the relay's and not the node's. */
@@ -54,10 +56,24 @@ export class RelayedSocket extends Socket {
       return;
     }
     if (choices.noDelay) this.setNoDelay(true);
+    if (choices.onread) this.#readInto(choices.onread);
     this.connect({ host: via.host, port: via.port });
     this.write(`${via.secret} ${verb} ${target.host} ${target.port}\n`);
     this.#sending = this.listeners("connect") as Array<(this: Socket) => void>;
     this.removeAllListeners("connect");
+  }
+
+  /** What the relay answers comes first, so Node cannot read into the buffer itself. */
+  #readInto({ buffer, callback }: OnReadOpts): void {
+    this.on("data", (chunk: Buffer) => {
+      for (let at = 0; at < chunk.length; ) {
+        const into = typeof buffer === "function" ? buffer() : buffer;
+        const size = Math.min(into.length, chunk.length - at);
+        into.set(chunk.subarray(at, at + size));
+        at += size;
+        if (callback(size, into) === false) this.pause();
+      }
+    });
   }
 
   override emit(event: string | symbol, ...words: unknown[]): boolean {

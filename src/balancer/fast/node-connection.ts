@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { dialEndpoint } from "../../kernel/relay.js";
-import { codeOf } from "../attempt.js";
+import { codeOf } from "../../kernel/remedy.js";
 import type { PlaneEndpoint } from "../plane.js";
 
 /** Who uses a connection to a node at the moment. */
