@@ -20,6 +20,8 @@ const bootMarks =
 /** What makes a machine that machine: who knows it could pass for it. */
 const identity = /^etc\/(ssh\/ssh_host_[^/]+|shadow-|gshadow-|machine-id)$/;
 const passwords = "etc/shadow";
+/** A line of some 120 bytes an account. */
+const mostPasswordBytes = 1024 * 1024;
 
 const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/\/+$/, "");
 
@@ -42,6 +44,10 @@ const copyArchive = async (from: NodeJS.ReadableStream, to: Pack): Promise<void>
     if (isLeftOut(path)) {
       stream.on("end", next);
       stream.resume();
+    } else if (path === passwords && (header.size ?? 0) > mostPasswordBytes) {
+      reader.destroy(
+        new Fault("unavailable", [{ reason: `Its /etc/shadow holds ${header.size} bytes, which no machine's does. Mend it, then try again.` }]),
+      );
     } else if (path === passwords) {
       textOf(stream as unknown as AsyncIterable<Buffer>).then((text) => {
         const shadow = withoutRootPassword(text);
