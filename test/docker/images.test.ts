@@ -127,6 +127,16 @@ describeDocker("copies of machines on a Docker engine", () => {
     if (things) await removeOwned(things);
     expect((await ownedThings()).some(({ owner }) => owner === plot.options.owner)).toBe(false);
   });
+
+  it("are found and removed without a tag, too", async () => {
+    await plot.driver.ensure(plot.spec());
+    const container = await containerOf(plot.options.owner, 1);
+    const { Id } = ((await container?.commit({})) ?? { Id: "none" }) as { Id: string };
+    const things = (await ownedThings()).filter(({ owner }) => owner === plot.options.owner);
+    expect(things.flatMap(({ images }) => images)).toEqual([Id]);
+    for (const each of things) await removeOwned(each);
+    await expect(docker.getImage(Id).inspect()).rejects.toMatchObject({ statusCode: 404 });
+  });
 });
 
 describeDocker("a container of the user's own", () => {
