@@ -7,6 +7,7 @@ import { type ObservedVolume, type VolumeJob, type VolumeRow, volumeEntity, volu
 import type { RuntimeDriver, VolumeSpec, VolumeState } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
 import { openLoop } from "./loop.js";
+import { repeat } from "./repeat.js";
 
 type Volumes = Pick<RuntimeDriver, "volumes">;
 
@@ -187,12 +188,17 @@ export const openVolumes = ({ cloud, driver, onFailure }: VolumesOptions): Dispo
     for (const row of store.list("volume")) if (row.jobs.length > 0 || row.instanceId !== null) loop.poke(row.id);
     for (const id of await volumes.list()) if (!store.get("volume", id)) loop.poke(id);
   };
-  const timer = setInterval(() => void resync().catch((error) => onFailure(0, error)), resyncMs);
-  resync().catch((error) => onFailure(0, error));
+  const first = resync().catch((error) => onFailure(0, error));
+  const resyncing = repeat(
+    resyncMs,
+    () => first.then(resync),
+    (error) => onFailure(0, error),
+  );
 
   return {
     close: async () => {
-      clearInterval(timer);
+      await resyncing.close();
+      await first;
       await watching.close();
       await loop.close();
     },
