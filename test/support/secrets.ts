@@ -158,7 +158,9 @@ export const walkSecretAccount = async (
   await ask("POST", `${path}/shutdown`, {});
   await statusIs("offline");
   await ask("POST", `${path}/password`, { root_pass: keep("a new root password", "Winch-Counterweight-36") });
-  await ask("POST", `${path}/rebuild`, { image: "cloud/debian12", root_pass: keep("a rebuilt root password", "Scrim-Cyclorama-19") });
+  const rebuilt = { image: "cloud/debian12", root_pass: keep("a rebuilt root password", "Scrim-Cyclorama-19") };
+  // Refused as long as the password is being set.
+  await until(async () => (await ask("POST", `${path}/rebuild`, rebuilt)).status === 200, { withinMs: 60_000, what: "the rebuild" });
   await statusIs("running");
   for (const [where, text] of processTexts()) heard.set(`${where} of the rebuilt one`, text);
   for (const [where, text] of await look(owner)) heard.set(`${where} of the rebuilt one`, text);
