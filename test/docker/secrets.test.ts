@@ -29,7 +29,10 @@ describeDocker("secrets on an engine", () => {
     await account.stop();
     const places = [...account.heard.keys()];
     for (const kind of ["inspect of container", "inspect of image", "top of container", "/proc/"]) {
-      expect(places.some((place) => place.startsWith(kind)), kind).toBe(true);
+      expect(
+        places.some((place) => place.startsWith(kind)),
+        kind,
+      ).toBe(true);
     }
     expect(leaks(account)).toEqual([]);
   });
