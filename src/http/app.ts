@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import express, { type NextFunction, type Request, type Response } from "express";
 import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
+import { exhausted } from "../kernel/remedy.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import { snake } from "../kernel/snake.js";
 import type { Cloud } from "../resources/cloud.js";
@@ -10,7 +11,6 @@ import { bodyLimitBytes, bytesOf, parseBody } from "./body.js";
 import { dialectOf, doorOf } from "./dialects/dialect.js";
 import { selected } from "./filter.js";
 import { cloudOf, requireGranted, requireReferences, restrictedUser, visible } from "./grants.js";
-import { oauthRouter } from "./oauth/routes.js";
 import { requestFault } from "./origin.js";
 import { envelope, type Page, pageOf } from "./paging.js";
 import { type Allowance, openRateLimits, type RateLimits } from "./rate-limit.js";
@@ -200,7 +200,7 @@ const faultOf = (error: unknown): Fault | undefined => {
   if (type === "entity.too.large") return new Fault("too-large", [{ reason: `The body is larger than ${bodyLimitBytes} bytes.` }]);
   if (type === "encoding.unsupported") return new Fault("unsupported-type", [{ reason: "This content encoding is not supported." }]);
   if (status !== undefined && status >= 400 && status < 500) return new Fault("invalid", [{ reason: "The request could not be read." }]);
-  return undefined;
+  return exhausted(error);
 };
 
 export interface Mounted<C> {
@@ -229,6 +229,13 @@ const takeCall = (limits: RateLimits, cloud: Cloud, enforced: boolean, route: Ro
   if (allowance.refused) throw new Fault("too-many", [{ reason: "Too many requests" }]);
 };
 
+/** What each path serves, paths in the order of their first route. */
+const byPath = (mounts: ReadonlyArray<Mounted<never>>): Map<string, Array<{ route: Route<never>; context: never }>> => {
+  const paths = new Map<string, Array<{ route: Route<never>; context: never }>>();
+  for (const { routes, context } of mounts) for (const route of routes) paths.set(route.path, [...(paths.get(route.path) ?? []), { route, context }]);
+  return paths;
+};
+
 /** The whole API as an express application. Every answer is JSON, whatever went wrong. */
 export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyArray<Mounted<never>>): express.Express => {
   const limits = openRateLimits(cloud.clock, door.rateLimit);
@@ -246,13 +253,12 @@ export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyAr
     next(requestFault(req, door));
   });
   const readRaw = express.raw({ type: () => true, limit: bodyLimitBytes });
-  const verbs = new Map<string, Set<string>>();
-  for (const { routes, context } of mounts) {
-    for (const route of routes) {
-      verbs.set(route.path, (verbs.get(route.path) ?? new Set()).add(route.method));
+  for (const [path, served] of byPath(mounts)) {
+    // One express route for all methods of a path: each compiles its pattern, and every request is tried against all of them.
+    const at = app.route(path);
+    for (const { route, context } of served) {
       const verb = route.method.toLowerCase() as "get" | "post" | "put" | "delete";
-      app[verb](
-        route.path,
+      at[verb](
         (req, res, next) => {
           res.locals.verbatim = (route.body as BodySchema<unknown> | undefined)?.verbatim;
           res.locals.caller = authorize(cloud, route, req, res);
@@ -263,16 +269,24 @@ export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyAr
         (req, res) => serve(cloud, route, context, res.locals.caller as Caller | undefined, req, res),
       );
     }
-  }
-  for (const [path, methods] of verbs) {
-    const allowed = [...methods, ...(methods.has("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
-    app.all(path, (req, res) => {
-      res.setHeader("Allow", allowed);
-      if (req.method !== "OPTIONS") throw new Fault("method-not-allowed", [{ reason: "Method Not Allowed" }]);
-      answer(res, 200, {});
+    const methods = served.map(({ route }) => route.method);
+    const allowed = [...methods, ...(methods.includes("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
+    at.all((_req, res, next) => {
+      res.locals.allowed ??= allowed; // a later path may fit too, and have the method
+      next();
     });
   }
-  app.use("/oauth", oauthRouter(cloud));
+  app.use((req, res, next) => {
+    if (res.locals.allowed === undefined) return next();
+    res.setHeader("Allow", res.locals.allowed);
+    if (req.method !== "OPTIONS") throw new Fault("method-not-allowed", [{ reason: "Method Not Allowed" }]);
+    answer(res, 200, {});
+  });
+  let oauth: Promise<express.Router> | undefined;
+  app.use("/oauth", async (req, res, next) => {
+    oauth ??= import("./oauth/routes.js").then(({ oauthRouter }) => oauthRouter(cloud)); // not at the start: few ever ask
+    (await oauth)(req, res, next);
+  });
   app.use(() => {
     throw notFound();
   });
