@@ -1,3 +1,4 @@
+import { openMatcher } from "../balancer/matching.js";
 import { type ProbeResult, probe } from "../balancer/probe.js";
 import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
@@ -45,6 +46,7 @@ const nextDue = (dueMs: number | undefined, beganMs: number, waitMs: number): nu
 
 export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health => {
   const { store, clock } = cloud;
+  const matcher = openMatcher();
   const history = new Map<number, NodeProbe[]>();
   const failures = new Map<number, number>();
   const hinted = new Set<number>();
@@ -82,6 +84,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
         timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),
         hostHeader: row.address,
       },
+      matcher,
       signal,
     );
     return [result, false];
@@ -210,6 +213,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     close: async () => {
       await watching.close();
       await loop.close();
+      await matcher.close();
     },
   };
 };
