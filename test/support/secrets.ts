@@ -158,7 +158,10 @@ export const walkSecretAccount = async (
   await ask("POST", `${path}/shutdown`, {});
   await statusIs("offline");
   await ask("POST", `${path}/password`, { root_pass: keep("a new root password", "Winch-Counterweight-36") });
-  await ask("POST", `${path}/rebuild`, { image: "cloud/debian12", root_pass: keep("a rebuilt root password", "Scrim-Cyclorama-19") });
+  const events = () => send(url, "GET", "/v4/account/events", { Authorization: `Bearer ${token}` });
+  const isReset = ({ action, status }: Json): boolean => action === "password_reset" && status === "finished";
+  await until(async () => (await events()).body.data.some(isReset), { withinMs: 60_000, what: "the new password" });
+  await made(`${path}/rebuild`, { image: "cloud/debian12", root_pass: keep("a rebuilt root password", "Scrim-Cyclorama-19") });
   await statusIs("running");
   for (const [where, text] of processTexts()) heard.set(`${where} of the rebuilt one`, text);
   for (const [where, text] of await look(owner)) heard.set(`${where} of the rebuilt one`, text);
