@@ -1,6 +1,6 @@
 import http from "node:http";
-import { createContext, Script } from "node:vm";
 import { dialEndpoint, relayFailure, type Via } from "../kernel/relay.js";
+import type { Matcher } from "./matching.js";
 import { NodeAgent } from "./node-agent.js";
 
 export interface ProbeSpec {
@@ -29,24 +29,6 @@ export interface ProbeResult {
 type Verdict = Omit<ProbeResult, "durationMs">;
 
 const BODY_BYTES = 16_384;
-const MATCH_MS = 50;
-
-const sandbox = createContext({ source: "", text: "" });
-const matching = new Script("new RegExp(source).test(text)");
-
-/** V8 can stop a regular expression that backtracks for ever only when it runs under the watchdog of `node:vm`. */
-const bodyVerdict = (source: string, text: string): Verdict => {
-  Object.assign(sandbox, { source, text });
-  try {
-    const found: unknown = matching.runInContext(sandbox, { timeout: MATCH_MS });
-    return found === true ? { ok: true, reason: "the body matches" } : { ok: false, reason: "the body does not match" };
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return { ok: false, reason: `the body could not be matched within ${MATCH_MS} ms` };
-    return { ok: false, reason: message.charAt(0).toLowerCase() + message.slice(1) };
-  }
-};
-
 const failure = (error: NodeJS.ErrnoException): Verdict => {
   const code = error.code ?? "";
   if (code === "ECONNREFUSED") return { ok: false, reason: "connection refused" };
@@ -62,10 +44,18 @@ const agent = new NodeAgent({ keepAlive: false });
 
 const isGood = (status: number): boolean => status >= 200 && status < 400;
 
-/** Starts the check; returns how to stop it. `closed` is called when its socket is gone. */
-type Check = (spec: ProbeSpec, settle: (verdict: Verdict) => void, closed: () => void) => () => void;
+interface Outcome {
+  settle(verdict: Verdict): void;
+  /** Everything came: what follows is our own time, not the node's. */
+  heard(): void;
+  /** The socket is gone. */
+  closed(): void;
+}
 
-const checkConnection: Check = (spec, settle, closed) => {
+/** Starts the check; returns how to stop it. */
+type Check = (spec: ProbeSpec, matcher: Matcher, outcome: Outcome) => () => void;
+
+const checkConnection: Check = (spec, _matcher, { settle, closed }) => {
   const socket = dialEndpoint(spec);
   socket.on("error", (error) => settle(failure(error)));
   socket.once("close", closed);
@@ -77,7 +67,7 @@ const checkConnection: Check = (spec, settle, closed) => {
   return () => socket.destroy();
 };
 
-const checkHttp: Check = (spec, settle, closed) => {
+const checkHttp: Check = (spec, matcher, { settle, heard, closed }) => {
   const host = spec.hostHeader ?? `${spec.host}:${spec.port}`;
   const headers = { Host: host, "User-Agent": "backlot-check", "Accept-Encoding": "identity" };
   let request: http.ClientRequest;
@@ -88,11 +78,15 @@ const checkHttp: Check = (spec, settle, closed) => {
     closed();
     return () => undefined;
   }
+  let judged = false;
   const read = (answer: http.IncomingMessage) => {
     const chunks: Buffer[] = [];
     let size = 0;
     const judge = () => {
-      settle(bodyVerdict(spec.body, Buffer.concat(chunks).subarray(0, BODY_BYTES).toString("utf8")));
+      if (judged) return;
+      judged = true;
+      heard();
+      void matcher.match(spec.body, Buffer.concat(chunks).subarray(0, BODY_BYTES).toString("utf8")).then(settle);
       request.destroy();
     };
     answer.on("data", (chunk: Buffer) => {
@@ -100,10 +94,10 @@ const checkHttp: Check = (spec, settle, closed) => {
       size += chunk.length;
       if (size >= BODY_BYTES) judge();
     });
-    answer.on("error", () => settle({ ok: false, reason: "the answer broke off" }));
+    answer.on("error", () => judged || settle({ ok: false, reason: "the answer broke off" }));
     answer.once("end", judge);
   };
-  request.on("error", (error) => settle(failure(error)));
+  request.on("error", (error) => judged || settle(failure(error)));
   request.once("close", closed);
   request.once("upgrade", () => {
     settle({ ok: false, reason: "answered 101" });
@@ -124,7 +118,7 @@ const checkHttp: Check = (spec, settle, closed) => {
  * Asks a node once (contract 8.5): `connection` = it accepts; `http` = GET answers 2xx or 3xx (never followed); `http_body` = and the body
  * matches. Never rejects: an aborted probe is a failed one that says so. Resolves when its socket is closed.
  */
-export const probe = (spec: ProbeSpec, signal?: AbortSignal): Promise<ProbeResult> =>
+export const probe = (spec: ProbeSpec, matcher: Matcher, signal?: AbortSignal): Promise<ProbeResult> =>
   new Promise((resolve) => {
     const startedMs = performance.now();
     let result: ProbeResult | undefined;
@@ -148,6 +142,8 @@ export const probe = (spec: ProbeSpec, signal?: AbortSignal): Promise<ProbeResul
     const timer = setTimeout(() => giveUp(`no answer within ${spec.timeoutMs} ms`), spec.timeoutMs);
     if (signal?.aborted) settle({ ok: false, reason: "the check was stopped" });
     signal?.addEventListener("abort", onAbort, { once: true });
-    const stop = result ? () => undefined : (spec.kind === "connection" ? checkConnection : checkHttp)(spec, settle, leave);
+    const stop = result
+      ? () => undefined
+      : (spec.kind === "connection" ? checkConnection : checkHttp)(spec, matcher, { settle, heard: () => clearTimeout(timer), closed: leave });
     if (result && signal?.aborted) leave();
   });

@@ -3,10 +3,10 @@ import type { Disposable } from "../kernel/closers.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import { type ConfigRow, configsOf, listenerMark } from "../resources/configs/config.js";
 import { nodesOf } from "../resources/nodes/node.js";
-import { parseNodeAddress } from "../resources/nodes/rules.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
 import { openLoop } from "./loop.js";
+import { nodeTarget } from "./node-target.js";
 
 interface ListenersOptions {
   cloud: Cloud;
@@ -28,9 +28,10 @@ const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: Co
   const balancer = cloud.store.get("balancer", row.balancerId);
   if (!balancer) return undefined;
   const nodes = nodesOf(cloud.store, row.id).flatMap((node): NodeSpec[] => {
-    const target = parseNodeAddress(node.address);
-    const endpoint = target && driver.dial(target.host, target.port);
-    if (!endpoint) return [];
+    const target = nodeTarget(cloud, driver, node);
+    if (target.reason !== undefined) return [];
+    const { host, port, via } = target;
+    const endpoint = via === undefined ? { host, port } : { host, port, via };
     // Contract 8.5: with check none a node is used whatever a probe says.
     const seen = observed(cloud.store, "node", node.id);
     const up = seen?.status === "UP" || (row.check === "none" && !seen?.out);

@@ -125,12 +125,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const { NCPU: engineCpus } = (await asking("describe itself", () => docker.info())) as { NCPU: number };
   const leftHelpers = await helpersOf(docker, options);
   const inTurn = turns<number>();
-  const captures = engineCaptures(docker, options);
   const guests = settledGuests();
   const counters = counterReader(parseCidr(publicPool) ?? { base: 0, prefix: 32, size: 0 });
   const closers = new Closers();
 
   const copies = fileSystems(docker, owner);
+  const captures = engineCaptures(docker, options, copies);
   /** Containers that stand still for a moment because a copy of them is made: nobody is to think that they died. */
   const still = new Set<string>();
   const standingStill = async (id: string, work: () => Promise<void>): Promise<void> => {

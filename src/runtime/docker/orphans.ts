@@ -11,7 +11,7 @@ export interface OwnedThings {
   elsewhere: string | undefined;
   containers: Array<{ id: string; name: string; running: boolean }>;
   networks: Array<{ id: string; name: string }>;
-  /** Copies of disks, and images made from them, by their tag. Guest images belong to no one Backlot. */
+  /** Copies of disks, and images made from them, by their tag, or by their id when they have none. Guest images belong to no one Backlot. */
   images: string[];
   /** Engine volumes, by name. */
   volumes: string[];
@@ -44,7 +44,11 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
   for (const row of containers)
     of(row.Labels).containers.push({ id: row.Id, name: (row.Names[0] ?? "").replace(/^\//, ""), running: row.State === "running" });
   for (const row of networks) of(row.Labels ?? {}).networks.push({ id: row.Id, name: row.Name });
-  for (const row of images) of(row.Labels ?? {}).images.push(...(row.RepoTags ?? []));
+  for (const row of images) {
+    // Engines before 25 name what has no tag `<none>:<none>`, which is no name: two such images share it, and it removes neither.
+    const tags = (row.RepoTags ?? []).filter((tag) => tag !== "<none>:<none>");
+    of(row.Labels ?? {}).images.push(...(tags.length > 0 ? tags : [row.Id]));
+  }
   for (const row of Volumes ?? []) of(row.Labels ?? {}).volumes.push(row.Name);
   return [...owners.values()];
 };
@@ -57,7 +61,8 @@ export const removeOwned = async (things: OwnedThings, connection?: EngineConnec
       await tolerating([404, 409], () => docker.getContainer(id).remove({ force: true, v: true }));
       await tolerating([404], () => docker.getContainer(id).wait({ condition: "removed" }));
     }
-    for (const tag of things.images) await tolerating([404], () => docker.getImage(tag).remove());
+    // 409: another image rests on it, and takes it along when it goes, or somebody's own container does.
+    for (const image of things.images) await tolerating([404, 409], () => docker.getImage(image).remove());
     for (const name of things.volumes) await tolerating([404], () => docker.getVolume(name).remove());
     for (const { id } of things.networks) await tolerating([404], () => docker.getNetwork(id).remove());
   });
