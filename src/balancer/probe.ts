@@ -1,11 +1,14 @@
 import http from "node:http";
-import { connect } from "node:net";
+import { dialEndpoint, relayFailure, type Via } from "../kernel/relay.js";
 import type { Matcher } from "./matching.js";
+import { NodeAgent } from "./node-agent.js";
 
 export interface ProbeSpec {
   kind: "connection" | "http" | "http_body";
   host: string;
   port: number;
+  /** Absent: it is dialled itself. */
+  via?: Via | undefined;
   /** Request target for `http` and `http_body`, e.g. `/health`. */
   path: string;
   /** Source of a regular expression for `http_body`, matched in the first 16,384 bytes of the body (contract 8.2). */
@@ -31,9 +34,13 @@ const failure = (error: NodeJS.ErrnoException): Verdict => {
   if (code === "ECONNREFUSED") return { ok: false, reason: "connection refused" };
   if (code === "ECONNRESET" || code === "EPIPE") return { ok: false, reason: "connection closed without an answer" };
   if (code === "EHOSTUNREACH" || code === "ENETUNREACH") return { ok: false, reason: "address not reachable" };
+  if (code === relayFailure) return { ok: false, reason: error.message };
   if (code.startsWith("HPE_")) return { ok: false, reason: "answered with something that is not HTTP" };
   return { ok: false, reason: `connection failed${code === "" ? "" : ` (${code})`}` };
 };
+
+/** A check has a connection of its own. */
+const agent = new NodeAgent({ keepAlive: false });
 
 const isGood = (status: number): boolean => status >= 200 && status < 400;
 
@@ -49,7 +56,7 @@ interface Outcome {
 type Check = (spec: ProbeSpec, matcher: Matcher, outcome: Outcome) => () => void;
 
 const checkConnection: Check = (spec, _matcher, { settle, closed }) => {
-  const socket = connect({ host: spec.host, port: spec.port });
+  const socket = dialEndpoint(spec);
   socket.on("error", (error) => settle(failure(error)));
   socket.once("close", closed);
   socket.once("connect", () => {
@@ -65,7 +72,7 @@ const checkHttp: Check = (spec, matcher, { settle, heard, closed }) => {
   const headers = { Host: host, "User-Agent": "backlot-check", "Accept-Encoding": "identity" };
   let request: http.ClientRequest;
   try {
-    request = http.request({ host: spec.host, port: spec.port, path: spec.path || "/", headers, agent: false });
+    request = http.request({ host: spec.host, port: spec.port, path: spec.path || "/", headers, via: spec.via, agent });
   } catch (error) {
     settle({ ok: false, reason: `the request cannot be made (${(error as Error).message})` });
     closed();

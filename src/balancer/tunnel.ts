@@ -1,5 +1,6 @@
-import { connect, Socket } from "node:net";
+import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { dialEndpoint } from "../kernel/relay.js";
 import { connectReason } from "./attempt.js";
 import type { PlaneEndpoint } from "./plane.js";
 
@@ -53,7 +54,7 @@ export const joinStreams = (client: Duplex, node: Duplex, silentMs: number, clos
  */
 export const reach = (endpoint: PlaneEndpoint, connectMs: number): Promise<Socket | string> =>
   new Promise((resolve) => {
-    const socket = connect({ host: endpoint.host, port: endpoint.port, allowHalfOpen: true, noDelay: true });
+    const socket = dialEndpoint(endpoint, { allowHalfOpen: true, noDelay: true });
     const timer = setTimeout(() => {
       socket.destroy();
       resolve(`did not accept a connection within ${connectMs} ms`);

@@ -25,7 +25,7 @@ export interface Health extends Disposable {
 
 interface HealthOptions {
   cloud: Cloud;
-  driver: Pick<RuntimeDriver, "dial">;
+  driver: Pick<RuntimeDriver, "dial" | "watchDial">;
   onFailure(node: number, error: unknown): void;
 }
 
@@ -83,6 +83,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
         body: config.checkBody,
         timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),
         hostHeader: row.address,
+        via: endpoint.via,
       },
       matcher,
       signal,
@@ -197,6 +198,10 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     }
   });
 
+  const dialling = driver.watchDial(() => {
+    for (const row of store.list("node")) hintAfresh(row.id);
+  });
+
   for (const row of store.list("config")) knownConfigs.set(row.id, row);
   for (const row of store.list("node")) {
     knownNodes.set(row.id, row);
@@ -211,6 +216,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
       if (unmeasured.size > 0) await Promise.race([firstRound, clock.sleep(boundMs)]);
     },
     close: async () => {
+      await dialling.close();
       await watching.close();
       await loop.close();
       await matcher.close();

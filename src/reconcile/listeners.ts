@@ -11,7 +11,7 @@ import { nodeTarget } from "./node-target.js";
 interface ListenersOptions {
   cloud: Cloud;
   plane: BalancerPlane;
-  driver: Pick<RuntimeDriver, "dial">;
+  driver: Pick<RuntimeDriver, "dial" | "watchDial">;
   onFailure(config: number, error: unknown): void;
   /** A real request met a failing node. */
   onPassive(node: number): void;
@@ -98,6 +98,9 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
     }
   });
   const passive = plane.watch((_key, node) => onPassive(node));
+  const dialling = driver.watchDial(() => {
+    for (const row of store.list("config")) loop.poke(row.id);
+  });
   const reopened = plane.watchReopened((key) => loop.poke(configOfKey(key)));
 
   for (const row of store.list("node")) configOf.set(row.id, row.configId);
@@ -109,6 +112,7 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
   return {
     close: async () => {
       await passive.close();
+      await dialling.close();
       await reopened.close();
       await watching.close();
       await loop.close();

@@ -1,4 +1,5 @@
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
+import { dialEndpoint } from "../../kernel/relay.js";
 import { codeOf } from "../../kernel/remedy.js";
 import type { PlaneEndpoint } from "../plane.js";
 
@@ -25,7 +26,7 @@ export class NodeConnection {
     endpoint: PlaneEndpoint,
     private readonly gone: (connection: NodeConnection) => void,
   ) {
-    this.socket = connect({ host: endpoint.host, port: endpoint.port, noDelay: true });
+    this.socket = dialEndpoint(endpoint, { noDelay: true });
     this.socket.on("connect", () => this.exchange?.onConnect());
     this.socket.on("data", (bytes: Buffer) => {
       if (this.exchange) this.exchange.onNodeBytes(bytes);
