@@ -9,7 +9,6 @@ const publicEndpoints = JSON.parse(readFileSync(new URL("public-endpoints.json",
 
 /** Endpoints that keep what they are told, or show catalogue data, and change nothing beyond the record; everything else does what it says. */
 const recordOnly = [
-  /^POST \/v4\/networking\/ip(s|v4)\/share$/,
   /^PUT \/v4\/account$/,
   /^(GET|POST) \/v4\/account\/agreements$/,
   /^(GET|POST) \/v4\/account\/payments(\/:paymentId)?$/,

@@ -1,7 +1,6 @@
+import { readFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { type Logger, pino } from "pino";
 import type { BalancerPlane } from "./balancer/plane.js";
 import { openPlane } from "./balancer/worker-host.js";
@@ -16,6 +15,7 @@ import { openServer } from "./http/server.js";
 import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
+import { packageFolder } from "./kernel/package-folder.js";
 import type { Route } from "./kernel/route.js";
 import { operatorOf } from "./operator.js";
 import { openBackups } from "./reconcile/backups.js";
@@ -70,8 +70,7 @@ export interface Running {
   closed: Promise<void>;
 }
 
-const root = fileURLToPath(new URL("..", import.meta.url));
-const version = (createRequire(import.meta.url)("../package.json") as { version: string }).version;
+const { version } = JSON.parse(readFileSync(join(packageFolder, "package.json"), "utf8")) as { version: string };
 /** What a running Backlot leaves in its state folder for `backlot status` and `backlot stop`. */
 const runningFile = "running.json";
 
@@ -117,7 +116,7 @@ const openMachinesRoom = async (
     },
     onProblem: (reason) => log.warn(reason),
   });
-  closers.add(() => opened.driver.close());
+  closers.add(() => opened.driver.close(), "The runtime's tasks");
   await keepChoice(store, opened.choice);
   return opened;
 };
@@ -177,21 +176,21 @@ const openLoops = async (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPla
     driver,
     onFailure: (instance, error) => log.warn({ instance, reason: reasonOf(error) }, "what an instance uses could not be read; trying again"),
   });
-  closers.add(() => meter.close());
+  closers.add(() => meter.close(), "The instances' meters");
   const machines = openMachines({ cloud, driver, onFailure: failed("instance"), measure: (id) => meter.measure(id) });
-  closers.add(() => machines.close());
+  closers.add(() => machines.close(), "The tasks of instances");
   const backups = openBackups({ cloud, driver, onFailure: failed("backup") });
-  closers.add(() => backups.close());
+  closers.add(() => backups.close(), "The tasks of backups");
   const images = openImages({ cloud, driver, onFailure: failed("image") });
-  closers.add(() => images.close());
+  closers.add(() => images.close(), "The tasks of images");
   await machines.resync();
   const volumes = openVolumes({ cloud, driver, onFailure: failed("volume") });
-  closers.add(() => volumes.close());
+  closers.add(() => volumes.close(), "The tasks of volumes");
   const health = openHealth({ cloud, driver, onFailure: failed("node") });
-  closers.add(() => health.close());
+  closers.add(() => health.close(), "The health checks");
   await health.measured(firstHealthMs);
   const listeners = openListeners({ cloud, plane, driver, onFailure: failed("config"), onPassive: (node) => health.suspect(node) });
-  closers.add(() => listeners.close());
+  closers.add(() => listeners.close(), "The balancers' ports");
   return health;
 };
 
@@ -212,9 +211,13 @@ const openAccountLoops = (cloud: Cloud, driver: RuntimeDriver, plane: BalancerPl
 /** How often the addresses that others use on this machine are looked at, in real ms. */
 const lookAroundMs = 15_000;
 
+/** How long a stop may take, in ms: an engine or a helper that hangs must not hold it for ever. Stopping machines has a time of its own. */
+const closeWithinMs = 30_000;
+const stopMachinesWithinMs = 120_000;
+
 /** Opens every room in order; whatever fails, what was opened is closed again in reverse. */
 export const openCloud = async (config: Config, hooks: Hooks = {}): Promise<Running> => {
-  const closers = new Closers();
+  const closers = new Closers(closeWithinMs);
   try {
     return await openRooms(config, hooks, closers);
   } catch (error) {
@@ -262,7 +265,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const cloud: Cloud = {
     store,
     clock,
-    catalogue: readCatalogue(join(root, "fixtures"), config.images),
+    catalogue: readCatalogue(join(packageFolder, "fixtures"), config.images),
     billed,
     notices: openNotices(() => clock.now()),
     controlHash: tokenHash(controlToken),
@@ -281,9 +284,13 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   await openBilling(cloud);
 
   let machinesAtExit = config.onExit;
-  closers.add(async () => {
-    if (machinesAtExit === "stop") await stopMachines(cloud, driver, log);
-  });
+  closers.add(
+    async () => {
+      if (machinesAtExit === "stop") await stopMachines(cloud, driver, log);
+    },
+    "Machines that are to be stopped",
+    stopMachinesWithinMs,
+  );
   const nameServer = await openNamesRoom(config, log, hooks, [config.privatePool, choice.publicPool], closers);
   if (nameServer) {
     const opened = openNames({
@@ -305,9 +312,9 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
       cloud.notices.note("balancers", balancersNotice(reason, clock.now()));
     },
   });
-  closers.add(() => plane.close());
+  closers.add(() => plane.close(), "The balancers");
   const health = await openLoops(cloud, driver, plane, log, closers);
-  closers.add(openAccountLoops(cloud, driver, plane, config.state, log));
+  closers.add(openAccountLoops(cloud, driver, plane, config.state, log), "The account's tasks");
 
   let announceClosed = (): void => {};
   const closed = new Promise<void>((resolve) => {
@@ -342,10 +349,15 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     { routes: [...routes, describe], context: cloud } as never,
     { routes: backlotRoutes, context: operator } as never,
   ];
-  const app = createApp(cloud, log, { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit }, mounts);
+  const app = createApp(
+    cloud,
+    log,
+    { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit, crossOrigin: config.cors === "on" },
+    mounts,
+  );
   for (const door of [server, publicServer]) door?.serve(app);
   // Once more, on top: the API closes before what it serves.
-  closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])));
+  closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])), "Requests");
 
   const path = join(config.state, runningFile);
   await writeFile(path, JSON.stringify({ url: server.url, pid: process.pid, token: controlToken }), { mode: 0o600 });

@@ -1,7 +1,8 @@
 import { reasonOf } from "../kernel/fault.js";
 import { type FreedAddressRow, freedOf, releaseAddresses } from "../resources/addresses/address.js";
+import { standIns } from "../resources/addresses/carrier.js";
 import { dropBackups } from "../resources/backups/backup.js";
-import type { Cloud, Tx } from "../resources/cloud.js";
+import { type Cloud, observed, type Tx } from "../resources/cloud.js";
 import { disksOf } from "../resources/disks/disk.js";
 import { moveEvent } from "../resources/events/event.js";
 import type { InstanceRow } from "../resources/instances/instance.js";
@@ -93,12 +94,21 @@ const failJob = async ({ cloud, rewait }: JobGround, row: InstanceRow, job: Job,
   });
 };
 
+/** Before a machine comes up, those that have its addresses in its place let go: two that answer for one address would split its traffic. */
+const claimAddresses = async ({ cloud, driver }: JobGround, row: InstanceRow, signal: AbortSignal): Promise<void> => {
+  for (const id of standIns(cloud.store, row.id)) {
+    const other = cloud.store.get("instance", id);
+    if (other?.power === "on" && !other.job && observed(cloud.store, "instance", id)?.running) await driver.ensure(machineSpec(cloud, other), signal);
+  }
+};
+
 /** The machine as the row wants it. */
 const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: AbortSignal): Promise<void> => {
   const { cloud, driver, see, letGo } = ground;
   if (row.power === "on" || job.verb === "restore") await fillCopies(cloud, driver, row.id);
   const freed = freedOf(cloud.store, row.id);
   const spec = machineSpec(cloud, row);
+  if (spec.running) await claimAddresses(ground, row, signal);
   // What is off, and was never booted, is made when it is: an image may take a while to be had.
   const isNeeded = spec.running || (await driver.list(row.id)).length > 0;
   const machine: Machine = isNeeded

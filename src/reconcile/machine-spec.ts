@@ -1,4 +1,5 @@
-import { addressesOf, regionRange } from "../resources/addresses/address.js";
+import { addressesOf, isShared, regionRange } from "../resources/addresses/address.js";
+import { carriedBy } from "../resources/addresses/carrier.js";
 import type { Cloud } from "../resources/cloud.js";
 import { type DiskRow, disksOf, isBootable } from "../resources/disks/disk.js";
 import type { InstanceRow } from "../resources/instances/instance.js";
@@ -34,8 +35,9 @@ export const machineSpec = (cloud: Cloud, row: InstanceRow): MachineSpec => {
     boots: row.boots,
     memoryMib: profile?.memoryLimit ? Math.min(planMib, profile.memoryLimit) : planMib,
     vcpus: type?.vcpus ?? 1,
-    publicAddresses: addresses.filter((entry) => entry.public).map((entry) => entry.address),
+    publicAddresses: [...addresses.filter((entry) => entry.public).map((entry) => entry.address), ...carriedBy(cloud, row.id)],
     privateAddresses: addresses.filter((entry) => !entry.public).map((entry) => entry.address),
+    shared: addresses.filter(isShared).map((entry) => entry.address),
     volumes: mountableLabels(cloud.store, row.id),
     rootPassHash: disk?.rootPassHash ?? null,
     authorizedKeys: disk?.authorizedKeys ?? [],

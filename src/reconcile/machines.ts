@@ -1,5 +1,6 @@
 import type { Disposable } from "../kernel/closers.js";
-import { type FreedAddressRow, forgetFreed, freedOf } from "../resources/addresses/address.js";
+import { type AddressRow, type FreedAddressRow, forgetFreed, freedOf } from "../resources/addresses/address.js";
+import { concernedBy, isUp } from "../resources/addresses/carrier.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import { namedFileSystems } from "../resources/disks/file-systems.js";
 import { recordEvent } from "../resources/events/event.js";
@@ -42,6 +43,10 @@ const wantedOf = ({ job, power, boots, type, region, diskId, profileId, rescue, 
   watchdogEnabled,
 ];
 
+/** Does it still have its main addresses? Somebody may have taken it off a network, or the network away. Pure. */
+const hasAddresses = ({ addresses }: Machine, { publicAddresses, privateAddresses }: MachineSpec): boolean =>
+  addresses === undefined || [publicAddresses[0], privateAddresses[0]].every((address) => address === undefined || addresses.includes(address));
+
 /** Last lines of the boot log that a script's event shows. */
 const shownLines = 8;
 
@@ -57,8 +62,15 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
   /** Instances whose addresses changed since they were last ensured. */
   const moved = new Set<number>();
 
-  /** Who had each address when it was last told of: an assignment concerns the former holder too. */
-  const holders = new Map(store.list("address").map((row) => [row.id, row.instanceId]));
+  /** Each address as it was last told of: an assignment concerns its former holder too, and the end of a share who had it. */
+  const addresses = new Map(store.list("address").map((row) => [row.id, row]));
+  /** Whose machines are to be fitted anew. A holder has its address however it is shared. */
+  const concerned = (before: AddressRow | undefined, now: AddressRow | undefined): readonly number[] => [
+    ...[before, now].flatMap((row) => row?.sharedWith ?? []),
+    ...(before?.instanceId === now?.instanceId ? [] : [before, now].flatMap((row) => row?.instanceId ?? [])),
+  ];
+  /** Instances that have their addresses up, or are about to. */
+  const up = new Set<number>();
 
   const see = (row: InstanceRow, machine: Machine | undefined, problem: string | null = null): void =>
     observe(store, "instance", row.id, {
@@ -90,20 +102,25 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
       startJob(tx, cloud, now, { verb: "watchdog" }, { username: undefined, action, message });
     });
 
-  const acceptDeath = (row: InstanceRow): Promise<void> =>
+  const acceptDeath = (row: InstanceRow, end: string | undefined): Promise<void> =>
     store.commit((tx) => {
       const now = tx.get("instance", row.id);
       if (!now || now.job || now.power === "off") return;
       tx.update("instance", row.id, { power: "off" });
-      recordEvent(tx, cloud, { action: "instance_shutdown", entity: instanceEntity(now), message: "It stopped by itself, and its watchdog is off." });
+      recordEvent(tx, cloud, {
+        action: "instance_shutdown",
+        entity: instanceEntity(now),
+        message: `${end ?? "It stopped by itself."} Its watchdog is off.`,
+      });
     });
 
   /** A machine that should run does not. At a start it is brought up at once, else the watchdog waits; without one it stays off. */
   const mend = async (row: InstanceRow, machine: Machine | undefined): Promise<number | undefined> => {
-    see(row, machine && { ...machine, running: false });
-    const message = machine ? "" : "The machine was gone, with its disk; it is made anew, and its deploy script runs again.";
+    const gone = "The machine was gone, with its disk; it is made anew, and its deploy script runs again.";
+    const message = machine ? (machine.end ?? "") : gone;
+    see(row, machine && { ...machine, running: false }, machine?.running ? null : machine ? (machine.end ?? "It stopped by itself.") : gone);
     if (startup.delete(row.id)) return void (await startWatchdog(row, "host_reboot", message));
-    if (!row.watchdogEnabled) return void (await acceptDeath(row));
+    if (!row.watchdogEnabled) return void (await acceptDeath(row, machine?.end));
     const since = diedAt.get(row.id) ?? clock.now();
     diedAt.set(row.id, since);
     const waitMs = since + clock.simulated(watchdogMs) - clock.now();
@@ -167,7 +184,7 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     diedAt.delete(row.id);
     see(row, machine);
     // Addresses may have come or gone. Not on every look: a machine that dies at this moment is the watchdog's, and ensure would start it.
-    const isDue = [startup.delete(row.id), moved.delete(row.id)].includes(true);
+    const isDue = [startup.delete(row.id), moved.delete(row.id), !hasAddresses(machine, spec)].includes(true);
     if (isDue) await ensureAgain(row.id, spec, signal);
     await tellScript(row, machine);
     return undefined;
@@ -211,22 +228,30 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     if (isSame(known, id, row)) return true;
     return before !== undefined && row !== undefined && JSON.stringify(wantedOf(row)) === JSON.stringify(wantedOf(before));
   };
+  const fitAgain = (instances: readonly number[]): void => {
+    for (const instance of new Set(instances)) {
+      moved.add(instance);
+      loop.poke(instance);
+    }
+  };
   const watching = store.watch((kind, id) => {
     if (kind === "instance") {
       const row = store.get("instance", id);
+      const isUpNow = row !== undefined && isUp(cloud, row);
+      if (isUpNow !== up.has(id)) {
+        if (isUpNow) up.add(id);
+        else up.delete(id);
+        fitAgain(concernedBy(store, id));
+      }
       const current = underWay.get(id);
       if (current && row?.job && row.job.eventId !== current.eventId) current.overtaken.abort();
       if (!isAsWanted(id, row)) loop.poke(id);
     }
     if (kind === "address") {
-      const holder = store.get("address", id)?.instanceId;
-      for (const instance of new Set([holders.get(id), holder])) {
-        if (instance === undefined) continue;
-        moved.add(instance);
-        loop.poke(instance);
-      }
-      if (holder === undefined) holders.delete(id);
-      else holders.set(id, holder);
+      const row = store.get("address", id);
+      fitAgain(concerned(addresses.get(id), row));
+      if (row === undefined) addresses.delete(id);
+      else addresses.set(id, row);
     }
   });
   const hints = driver.watch((instance) => loop.poke(instance));
@@ -239,7 +264,8 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     if ((machine?.running ?? false) !== running || (seen?.running ?? false) !== running) return false;
     if (!machine || !running) return true;
     const isUntold = typeof machine.script?.exitCode === "number" && machineDisk(cloud, row)?.scriptReported === false;
-    return machine.boots === row.boots && machine.fingerprint === machineSpec(cloud, row).fingerprint && !isUntold;
+    const spec = machineSpec(cloud, row);
+    return machine.boots === row.boots && machine.fingerprint === spec.fingerprint && !isUntold && hasAddresses(machine, spec);
   };
 
   const resync = async (): Promise<void> => {

@@ -56,7 +56,7 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   {
     subject: "scripts: one that never ends",
     real: true,
-    note: "Keeps running; the services it installed start at the next boot only, for services start when the script has ended.",
+    note: "Keeps running, its log to be read meanwhile. Services start when the script has ended, and beside one that goes on for more than 30 s; those that fail then start again at its end.",
   },
   { subject: "instance: disk_encryption, maintenance_policy, interfaces", real: false, note: "Recorded." },
   {
@@ -64,7 +64,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
     real: true,
     note: "Running machines give and take them at once; an address taken from an instance goes to nobody else before its machine is without it.",
   },
-  { subject: "addresses: sharing", real: false, note: "Recorded and shown; no machine gets a shared address by itself." },
+  {
+    subject: "addresses: sharing",
+    real: true,
+    note: "A shared address is up in its holder; while that does not run, in the first that shares it and does. It moves by itself, whole: a guest cannot announce it (no keepalived, no lelastic), and two never have it at once.",
+  },
   {
     subject: "domains and records",
     real: true,

@@ -95,6 +95,8 @@ export interface MachineSpec {
   /** Dotted IPv4, the first public one is the machine's main address. */
   publicAddresses: readonly string[];
   privateAddresses: readonly string[];
+  /** Those of its addresses that another machine may have had meanwhile: neighbours are told where they are now. None when absent. */
+  shared?: readonly string[];
   /** Labels of volumes that its boot waits for, 10 s at the most, before it runs script and services. */
   volumes?: readonly string[];
   /** crypt(3) string (`$6$…`) for root; never a password. */
@@ -122,12 +124,19 @@ export interface DeployScript {
   shipped: boolean;
 }
 
+/** Services start when the deploy script has ended, and when it goes on for longer than this they start beside it. */
+export const scriptPatienceMs = 30_000;
+
 export interface Machine {
   instance: number;
   fingerprint: string;
   running: boolean;
   /** The `boots` of the spec it was last started with. */
   boots: number;
+  /** The main addresses it really has; absent where it cannot lose one. */
+  addresses?: readonly string[];
+  /** Why it does not run, as far as the runtime can tell: a sentence. Absent when it runs, and when nothing is known. */
+  end?: string;
   /** Container id or process-group leader's pid, for `/_backlot/instances/ID`. */
   containerId?: string;
   pid?: number;

@@ -233,6 +233,39 @@ describe("sharing (contract 10.3)", () => {
     expect((await cloud.api.get(`/v4/networking/ips/${third.ipv4[0]}`)).body.cloud_id).toBe(third.id);
   });
 
+  it("a shared address answers on whoever runs: its holder first, then who shares it in their order, and it comes back", async () => {
+    const [holder, second, third] = await Promise.all([serving(), serving(), serving()]);
+    const [address] = holder.ipv4;
+    for (const { id } of [second, third]) await cloud.api.post("/v4/networking/ips/share", { cloud_id: id, ips: [address] });
+    await answers(address, holder.id);
+    await cloud.api.post(`/_backlot/instances/${holder.id}/kill`);
+    await answers(address, second.id);
+    await answers(second.ipv4[0], second.id);
+    // The watchdog restarts the holder, two simulated minutes after its death.
+    await answers(address, holder.id);
+    await cloud.api.post(`/v4/cloud/instances/${holder.id}/shutdown`);
+    await answers(address, second.id);
+    await cloud.api.post(`/v4/cloud/instances/${second.id}/shutdown`);
+    await answers(address, third.id);
+    await cloud.api.post("/v4/networking/ips/share", { cloud_id: third.id, ips: [] });
+    await answers(address, undefined);
+    await answers(third.ipv4[0], third.id);
+    await instanceIn(cloud, holder.id, "offline");
+    await cloud.api.post(`/v4/cloud/instances/${holder.id}/boot`);
+    await answers(address, holder.id);
+  });
+
+  it("an address that another machine has up in its deleted holder's place goes to nobody before that machine is without it", async () => {
+    const [holder, other] = await Promise.all([serving(), serving()]);
+    const [address] = holder.ipv4;
+    await cloud.api.post("/v4/networking/ips/share", { cloud_id: other.id, ips: [address] });
+    await cloud.api.post(`/v4/cloud/instances/${holder.id}/shutdown`);
+    await answers(address, other.id);
+    await removeInstance(cloud, holder.id);
+    await answers(address, undefined);
+    await answers(other.ipv4[0], other.id);
+  });
+
   it("refuses what cannot be shared", async () => {
     const [holder, far] = await Promise.all([
       createInstance(cloud, { booted: false, private_ip: true }),

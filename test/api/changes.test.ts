@@ -236,6 +236,22 @@ describe("rescue and password (contract 9.4)", () => {
     await removeInstance(cloud, instance.id);
   });
 
+  it("rescue takes the devices sda to sdg, checks each, and keeps sdh for itself", async () => {
+    const instance = await running();
+    const [disk, swap] = await list(instance, "disks");
+    const { body: free } = await cloud.api.post("/v4/volumes", { label: "free-one", region: "us-east", size: 10 });
+    const rescue = (devices: object) => post(instance, "rescue", { devices });
+    expect((await rescue({ sdh: { disk_id: disk?.id } })).body.errors).toEqual([
+      { reason: "This slot is the rescue system's own.", field: "devices.sdh" },
+    ]);
+    const { status, body } = await rescue({ sda: { volume_id: free.id }, sdb: { volume_id: 99_999 }, sdc: { disk_id: 99_999 }, sdd: null });
+    expect([status, fieldsOf(body)]).toEqual([400, ["devices.sda", "devices.sdb", "devices.sdc"]]);
+    expect(fieldsOf((await rescue({ sda: { disk_id: disk?.id, volume_id: free.id }, sdb: {} })).body)).toEqual(["devices.sda", "devices.sdb"]);
+    expect((await rescue({ sda: { disk_id: swap?.id }, sdb: { disk_id: disk?.id, volume_id: null }, sdh: null })).status).toBe(200);
+    await until(async () => (await real(instance)).boot_log?.includes("to be repaired"));
+    await removeInstance(cloud, instance.id);
+  });
+
   it("a password is set on an instance that is off, and on no other", async () => {
     const instance = await running();
     const refused = await post(instance, "password", { root_pass: "Brand-New-1" });

@@ -194,7 +194,7 @@ describe("our own endpoints", () => {
     for (const [subject, real] of [
       [/udp/, true],
       [/throttle/, true],
-      [/sharing/, false],
+      [/sharing/, true],
       [/IPv6/, false],
       [/health/, true],
     ] as const) {

@@ -9,6 +9,8 @@ export interface Ground {
   driver: RuntimeDriver;
   /** A second driver object over the same owner and state, as after a restart of Backlot. */
   again(): Promise<RuntimeDriver>;
+  /** One whose machines' services wait half a second for a deploy script. */
+  impatient(): Promise<RuntimeDriver>;
   /** Another Backlot on the same machine: its own owner, state and pools, and a `spec` for those pools. */
   other(): Promise<{ driver: RuntimeDriver; spec: SpecOf }>;
   /** Instance 1, running, boots 1, one private and one public address; the addresses follow from the instance's number. */
@@ -30,6 +32,8 @@ export interface Ground {
       write(instance: number, label: string, text: string): Promise<void>;
       read(instance: number, label: string): Promise<string | undefined>;
     };
+    /** Makes an empty file in root's home. */
+    touchHome(instance: number, name: string): Promise<void>;
     removeBehind(instance: number): Promise<void>;
     /** Leaves what a Backlot leaves that dies between create and start. */
     leaveHalfMade(spec: MachineSpec): Promise<void>;
@@ -501,6 +505,26 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       const stopped = await machineOf(driver, 1);
       expect(stopped?.running).toBe(false);
       expect(stopped?.script?.exitCode).toBeGreaterThan(128);
+    });
+
+    it("starts the services beside a deploy script that never ends, and again those that failed for want of what it brings", async () => {
+      const install = (name: string, text: string) =>
+        `cat >"$BACKLOT_SERVICES/${name}" <<'EOF'\n#!/bin/sh\n${text}\nEOF\nchmod 0755 "$BACKLOT_SERVICES/${name}"\n`;
+      const endless = script(
+        `#!/bin/sh\n${install("sound", 'echo "sound is up"; exec sleep 60')}${install("wanting", '[ -e "$HOME/brought" ] || { echo "nothing there"; exit 1; }; echo "wanting is up"; exec sleep 60')}` +
+          'echo "script goes on"; until [ -e "$HOME/end" ]; do sleep 0.1; done; : >"$HOME/brought"; exit 4\n',
+      );
+      const impatient = await ground.impatient();
+      await impatient.ensure(spec(endless));
+      const has = (line: string) =>
+        until(async () => (await impatient.log(1)).includes(line) && impatient.log(1), { withinMs: 20_000, what: `"${line}" in the log` });
+      await has("sound is up");
+      await has("nothing there");
+      expect(await has("script goes on")).not.toContain("wanting is up");
+      expect(await machineOf(impatient, 1)).toMatchObject({ running: true, script: { exitCode: null } });
+      await world.touchHome(1, "end");
+      expect((await has("wanting is up")).split("sound is up")).toHaveLength(2);
+      expect(await scriptEnd(impatient, 1)).toMatchObject({ running: true, script: { exitCode: 4 } });
     });
 
     it("has no script state for a machine without a deploy script", async () => {

@@ -23,6 +23,7 @@ const ground = async (): Promise<Ground> => {
   return {
     driver: plot.driver,
     again: () => plot.again(),
+    impatient: () => plot.again({ scriptPatienceMs: 500 }),
     other: async () => {
       const other = await openPlot();
       others.push(other);
@@ -51,6 +52,10 @@ const ground = async (): Promise<Ground> => {
           const said = container && (await run(container, ["cat", `/mnt/${label}/file`]));
           return said?.exitCode === 0 ? said.text.trim() : undefined;
         },
+      },
+      touchHome: async (instance, name) => {
+        const container = await containerOf(owner, instance);
+        if (container) await run(container, ["touch", `/root/${name}`]);
       },
       removeBehind: async (instance) => {
         await (await containerOf(owner, instance))?.remove({ force: true });

@@ -80,7 +80,11 @@ describe("what the Docker driver decides", () => {
 
   it("asks the engine for nothing secret", () => {
     const request = JSON.stringify(
-      createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t", isGuest: true }, at("public", "198.18.0.9"), { cpus: 2, resolvers: [] }),
+      createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t", isGuest: true }, at("public", "198.18.0.9"), {
+        cpus: 2,
+        resolvers: [],
+        scriptPatienceMs: 1_000,
+      }),
     );
     expect(request).not.toMatch(/hidden|\$6\$|docker\.sock/);
     expect(request).toContain('"Hostname":"web-1"');

@@ -133,6 +133,7 @@ export const processGround = async (): Promise<ProcessGround> => {
     driverWith: ours.driverWith,
     privilegedPorts: await mayBindPort80(ours.unusedAddress),
     again: async () => ours.driverWith(),
+    impatient: async () => ours.driverWith({ scriptPatienceMs: 500 }),
     other: async () => {
       const other = await backlot();
       return { driver: other.driverWith(), spec: other.spec };
@@ -156,6 +157,7 @@ export const processGround = async (): Promise<ProcessGround> => {
         write: (instance, label, text) => writeFile(join(folderOf(instance), "mnt", label, "file"), text),
         read: (instance, label) => readFile(join(folderOf(instance), "mnt", label, "file"), "utf8").catch(() => undefined),
       },
+      touchHome: (instance, name) => writeFile(join(folderOf(instance), "root", name), ""),
       removeBehind: async (instance) => {
         await killHard(instance);
         await rm(folderOf(instance), { recursive: true, force: true });

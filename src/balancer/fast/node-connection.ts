@@ -1,5 +1,5 @@
 import { connect, type Socket } from "node:net";
-import { codeOf } from "../attempt.js";
+import { codeOf } from "../../kernel/remedy.js";
 import { Intake } from "../intake.js";
 import type { PlaneEndpoint } from "../plane.js";
 

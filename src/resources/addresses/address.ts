@@ -11,7 +11,7 @@ export interface AddressRow extends Row {
   instanceId: number;
   /** Null: the default name of a public address, none for a private one. */
   rdns: string | null;
-  /** Instances that may bring this address up beside its holder; a record, nothing moves (contract 10.3). */
+  /** Instances that take this address over, in this order, while its holder does not run (carrier.ts, contract 10.3). */
   sharedWith: number[];
 }
 
@@ -55,7 +55,7 @@ export const regionRange = (cloud: Pick<Cloud, "store" | "settings">, region: st
 const byAddress = (row: { address: string }) => row.address;
 const byInstance = (row: { instanceId: number }) => row.instanceId;
 const byPrivateRegion = (row: { public: boolean; region: string }) => (row.public ? null : row.region);
-const isShared = (row: AddressRow) => row.sharedWith.length > 0;
+export const isShared = (row: AddressRow) => row.sharedWith.length > 0;
 
 /** The first three numbers of an address, or of an address and port. */
 const byTwentyFour = (row: { address: string }) => row.address.slice(0, row.address.lastIndexOf("."));
@@ -128,7 +128,8 @@ export const allocateAddress = (tx: Tx, cloud: Cloud, instance: { id: number; re
 /** Takes an address away. It is given to nobody else before `forgetFreed`, since the machine still has it. */
 export const freeFrom = (tx: Tx, row: AddressRow): void => {
   tx.remove("address", row.id);
-  tx.insert("freedAddress", { address: row.address, public: row.public, region: row.region, instanceId: row.instanceId });
+  for (const instanceId of [row.instanceId, ...row.sharedWith])
+    tx.insert("freedAddress", { address: row.address, public: row.public, region: row.region, instanceId });
 };
 
 /** Addresses taken from this instance that nobody may have yet. */
@@ -156,9 +157,9 @@ export const exchangeAddresses = (tx: Tx, cloud: Cloud, instance: { id: number; 
   }
 };
 
-/** Everything of an instance whose machine is gone: its addresses are free at once, and it shares no more. */
+/** Everything of an instance whose machine is gone: its addresses are free as soon as no machine that shared them has them; it shares no more. */
 export const releaseAddresses = (tx: Tx, instance: { id: number; region: string }): void => {
-  for (const row of addressesOf(tx, instance.id)) tx.remove("address", row.id);
+  for (const row of addressesOf(tx, instance.id)) freeFrom(tx, row);
   endShares(tx, instance.id);
   forgetFreed(tx, freedOf(tx, instance.id));
   releaseSlice(tx, instance.region);

@@ -43,7 +43,7 @@ export const assignFields = {
 
 /** `POST …/share` (contract 10.3). */
 export const shareFields = {
-  cloudId: field.create(z.int(), "Instance that may use them too.", { required: true }),
+  cloudId: field.create(z.int(), "Instance that takes them over while their own does not run.", { required: true }),
   ips: field.create(
     z.array(z.string()).max(100, "Must hold at most 100 entries."),
     "Public addresses of other instances of its region; replaces the list.",

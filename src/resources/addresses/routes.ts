@@ -83,7 +83,7 @@ const shareRoute = (path: string): Route<Cloud> =>
     method: "POST",
     path,
     scope: path.includes("/ipv4/") ? ["ips", "instances"] : "ips",
-    summary: "Records which addresses of others an instance shares; the list replaces the one before.",
+    summary: "Which addresses of others an instance takes over while those do not run; the list replaces the one before.",
     body: createSchema(shareFields),
     answers: "empty",
     rules: ({ cloud, body: { cloudId, ips } }) => (cloudId === undefined ? [] : shareProblems(cloud.store, { cloudId, ips: ips ?? [] })),

@@ -123,7 +123,7 @@ export const shareProblems = (reader: Reader, { cloudId, ips }: Share): Problem[
   });
 };
 
-/** Records which addresses of others an instance may bring up itself; the list replaces the one before. */
+/** Which addresses of others an instance takes over while they do not run (carrier.ts); the list replaces the one before. */
 export const shareAddresses = (tx: Tx, body: Share): void => {
   const problems = shareProblems(tx, body);
   if (problems.length > 0) throw new Fault("invalid", problems);

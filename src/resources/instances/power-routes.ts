@@ -1,12 +1,14 @@
 import { z } from "zod";
-import { invalid, type Problem } from "../../kernel/fault.js";
+import { invalid } from "../../kernel/fault.js";
 import { customSchema } from "../../kernel/field.js";
 import { route } from "../../kernel/route.js";
-import type { Cloud, CloudStore, Reader, Tx } from "../cloud.js";
+import type { Cloud, Reader } from "../cloud.js";
 import { type DiskRow, disksOf, isBootable } from "../disks/disk.js";
 import { resetPassword } from "../disks/password.js";
 import { bootChoice } from "../profiles/boot-choice.js";
+import { DeviceOf } from "../profiles/fields.js";
 import { profileEntity, slots } from "../profiles/profile.js";
+import { deviceProblems } from "../profiles/rules.js";
 import { passwordHash, RootPass } from "./deployment.js";
 import { type InstanceRow, requireInstance } from "./instance.js";
 import { refuse, requireIdle, requireLegal } from "./rules.js";
@@ -40,20 +42,21 @@ const verbRoute = (verb: "boot" | "reboot" | "shutdown", summary: string) =>
       }),
   });
 
-const Device = z.object({ diskId: z.int().nullish(), volumeId: z.int().nullish() });
-const RescueDevices = z.object(Object.fromEntries(rescueSlots.map((slot) => [slot, Device.nullish()])));
-type RescueDevices = Record<string, { diskId?: number | null | undefined; volumeId?: number | null | undefined } | null | undefined>;
-
-const deviceProblems = (reader: Pick<CloudStore | Tx, "get">, row: InstanceRow, devices: RescueDevices): Problem[] =>
-  Object.entries(devices).flatMap(([slot, device]) => {
-    const { diskId } = device ?? {};
-    if (diskId === null || diskId === undefined || reader.get("disk", diskId)?.instanceId === row.id) return [];
-    return [{ reason: "This instance has no disk with this id.", field: `devices.${slot}` }];
-  });
+const RescueDevices = z.object({
+  ...(Object.fromEntries(rescueSlots.map((slot) => [slot, DeviceOf.nullish()])) as Record<
+    (typeof rescueSlots)[number],
+    z.ZodOptional<z.ZodNullable<typeof DeviceOf>>
+  >),
+  sdh: z.null("This slot is the rescue system's own.").optional(),
+});
+type RescueDevices = z.output<typeof RescueDevices>;
 
 /** The system of an instance: the first of the devices that holds one, else the one last booted, else the first there is. */
 const systemDisk = (reader: Reader, row: InstanceRow, devices: RescueDevices): DiskRow => {
-  const named = rescueSlots.flatMap((slot) => reader.get("disk", devices[slot]?.diskId ?? 0) ?? []);
+  const named = rescueSlots.flatMap((slot) => {
+    const device = devices[slot];
+    return (device && "diskId" in device && reader.get("disk", device.diskId)) || [];
+  });
   const last = row.diskId === null ? undefined : reader.get("disk", row.diskId);
   const disk = [...named, ...(last ? [last] : []), ...disksOf(reader, row.id)].find(isBootable);
   if (!disk) throw invalid("The instance has no disk with a system that could be repaired.");
@@ -65,7 +68,8 @@ export const powerRoutes = [
     method: "POST",
     path: "/v4/cloud/instances/:instanceId/rescue",
     scope: "instances",
-    summary: "Boots an instance to be repaired: its disk with nothing but ssh, neither deploy script nor services. The next boot ends it.",
+    summary:
+      "Boots an instance to be repaired: the first of `devices` (`sda` to `sdg`) that holds a system, with nothing but ssh, neither deploy script nor services. The next boot ends it.",
     body: customSchema(z.object({ devices: RescueDevices.nullish() })),
     answers: "empty",
     rules: ({ cloud, params, body }) => deviceProblems(cloud.store, requireInstance(cloud.store, params.instanceId), body.devices ?? {}),

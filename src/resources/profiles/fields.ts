@@ -6,13 +6,16 @@ import { slots } from "./profile.js";
 const lenient = <S extends z.ZodType>(schema: S) => schema.nullish().transform((value) => value ?? undefined);
 
 /** Clients send the member that does not apply as null. */
-const Device = z
+export const DeviceOf = z
   .object({ diskId: lenient(z.int()), volumeId: lenient(z.int()) })
   .refine(({ diskId, volumeId }) => (diskId === undefined) !== (volumeId === undefined), "Name either a disk_id or a volume_id.")
   .transform(({ diskId, volumeId }) => (diskId === undefined ? { volumeId: volumeId ?? 0 } : { diskId }));
 
 const Devices = z.object(
-  Object.fromEntries(slots.map((slot) => [slot, Device.nullish()])) as Record<(typeof slots)[number], z.ZodOptional<z.ZodNullable<typeof Device>>>,
+  Object.fromEntries(slots.map((slot) => [slot, DeviceOf.nullish()])) as Record<
+    (typeof slots)[number],
+    z.ZodOptional<z.ZodNullable<typeof DeviceOf>>
+  >,
 );
 
 const Helpers = z.object({

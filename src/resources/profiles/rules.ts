@@ -22,14 +22,16 @@ const deviceProblem = (reader: Reader, row: InstanceRow, device: Device): string
   return reader.get("disk", device.diskId)?.instanceId === row.id ? undefined : "This instance has no disk with this id.";
 };
 
+/** What can be wrong with the devices that an instance is to boot with. */
+export const deviceProblems = (reader: Reader, row: InstanceRow, devices: Partial<Record<string, Device | null | undefined>>): Problem[] =>
+  Object.entries(devices).flatMap(([slot, device]) => {
+    const reason = device && deviceProblem(reader, row, device);
+    return reason ? [{ reason, field: `devices.${slot}` }] : [];
+  });
+
 /** Everything that can be wrong with a config profile, at once (contract 9.5). */
 export const profileProblems = (reader: Reader, cloud: Pick<Cloud, "catalogue">, row: InstanceRow, body: Partial<ProfileUpdate>): Problem[] => {
-  const problems = kernelProblems(cloud, body.kernel);
-  for (const [slot, device] of Object.entries(body.devices ?? {})) {
-    const reason = device && deviceProblem(reader, row, device);
-    if (reason) problems.push({ reason, field: `devices.${slot}` });
-  }
-  return problems;
+  return [...kernelProblems(cloud, body.kernel), ...deviceProblems(reader, row, body.devices ?? {})];
 };
 
 /** What is no device falls back to the default (contract 9.5). */

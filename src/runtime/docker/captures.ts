@@ -21,7 +21,7 @@ const bootMarks =
 const identity = /^etc\/(ssh\/ssh_host_[^/]+|shadow-|gshadow-|machine-id)$/;
 const passwords = "etc/shadow";
 
-const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/\/+$/, "");
+const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/(?<!\/)\/+$/, "");
 
 const isLeftOut = (path: string): boolean => bootMarks.test(path) || identity.test(path);
 

@@ -22,6 +22,8 @@ export interface SeenContainer {
   isGuest: boolean;
   /** Network name -> the address it is fixed to there. */
   addresses: ReadonlyMap<string, string>;
+  /** Why it does not run, once it was looked at closely. */
+  end?: string | undefined;
 }
 
 /** A network this machine belongs on, with its address there; `key` is a region id or "public". */
@@ -84,10 +86,26 @@ export const machineOf = (seen: SeenContainer, guest: GuestState): Machine => ({
   running: seen.state === "running",
   boots: guest.boots ?? seen.bootsAtCreation,
   containerId: seen.id,
+  addresses: [...seen.addresses.values()],
+  ...(seen.end === undefined ? {} : { end: seen.end }),
   ...(seen.hasScript ? { script: { exitCode: guest.exitCode } } : {}),
   ...(seen.substituted === undefined ? {} : { substitutedImage: seen.substituted }),
   ...(seen.isGuest ? {} : { ownEntrypoint: true }),
 });
+
+/** Pure: why a container does not run, from the engine's record of it; undefined for one that runs, or never did. */
+export const endOf = ({
+  Status,
+  OOMKilled,
+  ExitCode,
+  Error: said,
+}: Pick<Docker.ContainerInspectInfo["State"], "Status" | "OOMKilled" | "ExitCode" | "Error">): string | undefined => {
+  if (Status === "paused") return "It is paused (docker pause).";
+  if (Status === "removing" || Status === "dead") return "Its container is being removed.";
+  if (Status !== "exited") return undefined;
+  if (OOMKilled) return "It ran out of memory and was killed.";
+  return `It stopped by itself, with exit code ${ExitCode}${said ? ` (${said})` : ""}.`;
+};
 
 /** The first address of each kind is the engine's to fix; the others are added in the guest (extra-addresses.ts). */
 export const attachments = (owner: string, spec: MachineSpec, publicPool: string): Attachment[] => {
@@ -123,12 +141,12 @@ export const createRequest = (
   spec: MachineSpec,
   image: { tag: string; substituted?: string; isGuest: boolean },
   on: Attachment,
-  host: { cpus: number; resolvers: readonly string[] },
+  host: { cpus: number; resolvers: readonly string[]; scriptPatienceMs: number },
 ): Docker.ContainerCreateOptions => {
   return {
     name: containerName(owner.owner, spec.instance),
     Image: image.tag,
-    Env: [`BACKLOT_FILE_SYSTEM=${spec.fingerprint}`],
+    Env: [`BACKLOT_FILE_SYSTEM=${spec.fingerprint}`, `BACKLOT_SCRIPT_PATIENCE=${host.scriptPatienceMs / 1000}`],
     Hostname: hostName(spec.label, spec.instance),
     // For the hand-over at the first start (guest-files.ts); closed after it.
     OpenStdin: image.isGuest,

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { contains, gatewayOf, parseCidr } from "../../kernel/addresses.js";
 import { Closers } from "../../kernel/closers.js";
 import { Fault } from "../../kernel/fault.js";
-import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
+import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } from "../driver.js";
 import { bootLog } from "./boot-log.js";
 import { dockerCapabilities } from "./capabilities.js";
 import { engineCaptures } from "./captures.js";
@@ -30,6 +30,7 @@ import { type ImageMap, isOwnGuestImage } from "./images.js";
 import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
+import { strangerFault } from "./strangers.js";
 import { turns } from "./turns.js";
 import { helpersOf, volumeHelper } from "./volume-helper.js";
 import { engineVolumes } from "./volumes.js";
@@ -53,6 +54,8 @@ export interface DockerDriverOptions {
   docker?: EngineConnection | undefined;
   /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
   guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
+  /** How long services wait for a deploy script that goes on; `scriptPatienceMs` of runtime/driver.ts by default. */
+  scriptPatienceMs?: number | undefined;
   /** False: volumes do without loop devices, as on an engine that grants none; they are folders then. */
   loopDevices?: boolean | undefined;
   /** A line of the making of a guest image, for people. */
@@ -67,11 +70,11 @@ const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresse
 /** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
 const releaseMs = 10_000;
 /**
- * Made anew rather than started: a dead container is one the engine failed to remove, and one that never took what its first start hands over
- * (a crash came between) has nothing on its disk.
+ * Made anew rather than started: one that is being removed cannot be kept from it, a dead one the engine failed to remove, and one that never
+ * took what its first start hands over (a crash came between) has nothing on its disk.
  */
 const isSpent = ({ state }: SeenContainer, { boots }: GuestState, { running }: MachineSpec): boolean =>
-  state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
+  state === "removing" || state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
 
 const isLive = (state: string): boolean => state === "running" || state === "paused" || state === "restarting";
 
@@ -214,7 +217,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     await ensureNetworks();
     const gateways = wanted.flatMap(({ subnet }) => parseCidr(subnet) ?? []).map(gatewayOf);
     const resolvers = (await options.guestResolvers?.(gateways)) ?? [];
-    const request = createRequest(options, spec, image, on, { cpus: engineCpus, resolvers });
+    const request = createRequest(options, spec, image, on, {
+      cpus: engineCpus,
+      resolvers,
+      scriptPatienceMs: options.scriptPatienceMs ?? scriptPatienceMs,
+    });
     const made = await docker.createContainer(request).catch(async (error) => {
       if (statusOf(error) === 409) {
         const reason = `The container name ${containerName(owner, spec.instance)} is taken by a container that is not this Backlot's. Remove or rename it.`;
@@ -279,16 +286,18 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return { ...guest, boots: spec.boots, extraAddresses: "" };
   };
 
-  /** `moved`: it was connected anew, which wipes what was added beside the engine's own address. */
-  const addExtras = async (container: SeenContainer, guest: GuestState, spec: MachineSpec, moved: boolean): Promise<void> => {
+  /** `fresh`: it was started or connected anew, which wipes what was added beside the engine's own address. */
+  const fitAddresses = async (container: SeenContainer, guest: GuestState, spec: MachineSpec, fresh: boolean): Promise<void> => {
     const extras = extraAddresses(spec, publicPool);
     const note = extraAddressesNote(extras);
-    if (note === guest.extraAddresses && (!moved || note === "")) return;
+    const shared = fresh ? (spec.shared ?? []) : [];
+    if (note === guest.extraAddresses && (!fresh || note === "") && shared.length === 0) return;
     // Somebody's own image need not have a shell or `ip` in it. In a copy of a disk whoever was root there put what they wanted in their place.
     const { Image } = (await handle(container).inspect()).Config;
     const tools = isOwnGuestImage(Image) ? Image : (await images.ensure(toolsImage)).tag;
     const engines = attachments(owner, spec, publicPool).flatMap(({ address }) => address ?? []);
-    await applyExtraAddresses(docker, options, tools, container.id, guest.extraAddresses, extras, engines);
+    const announced = engines.filter((address) => shared.includes(address) || guest.extraAddresses.includes(`${address}/`));
+    await applyExtraAddresses(docker, options, { image: tools, container: container.id, previous: guest.extraAddresses, extras, engines, announced });
   };
 
   /** The instance's other machines: those to be kept are stopped and give up the name, the rest goes. */
@@ -337,8 +346,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       if (moved && container.state === "running") await putFiles(handle(container), environmentFiles(spec));
     }
     signal?.throwIfAborted();
+    const before = guest;
     guest = await power(container, guest, spec);
-    if (spec.running) await addExtras(container, guest, spec, moved);
+    if (spec.running) await fitAddresses(container, guest, spec, moved || guest !== before);
     return machineOf({ ...container, state: spec.running ? "running" : "exited" }, guest);
   };
 
@@ -367,6 +377,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
           return await ensure(spec, signal);
         } catch (error) {
           if (signal?.aborted) throw signal.reason;
+          const wanted = attachments(owner, spec, publicPool);
+          const own = seen(spec.instance).then((all) => all.find((one) => one.fingerprint === spec.fingerprint)?.id);
+          const stranger = await own.then((id) => strangerFault(docker, spec.instance, id, wanted)).catch(() => undefined);
+          if (stranger) throw stranger;
           throw engineFault(`bring instance ${spec.instance} to its wanted state`, error);
         }
       }),

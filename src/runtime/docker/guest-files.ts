@@ -112,7 +112,17 @@ export const handOver = async (container: Docker.Container, files: readonly Gues
   input.end(archive);
 };
 
-/** Reads what the guest says about itself; one request. A container that is gone, or has not said anything, gives an empty state. */
+/** Is it gone, or going? While the engine takes a container away, its refusals are errors of all kinds (500, with words of its storage). */
+const isGoing = async (container: Docker.Container): Promise<boolean> => {
+  try {
+    return ["removing", "dead"].includes((await container.inspect()).State.Status);
+  } catch (error) {
+    if (statusOf(error) === 404) return true;
+    throw error;
+  }
+};
+
+/** Reads what the guest says about itself; one request. A container that is gone, or going, or has not said anything, gives an empty state. */
 export const guestState = async (container: Docker.Container): Promise<GuestState> => {
   const texts = new Map<string, string>();
   try {
@@ -126,7 +136,8 @@ export const guestState = async (container: Docker.Container): Promise<GuestStat
       texts.set(entry.header.name.split("/").pop() ?? "", Buffer.concat(chunks).toString().trim());
     }
   } catch (error) {
-    if (statusOf(error) !== 404) throw error;
+    if (statusOf(error) !== 404 && !(await isGoing(container))) throw error;
+    texts.clear();
   }
   const numberIn = (name: string) => (/^\d+$/.test(texts.get(name) ?? "") ? Number(texts.get(name)) : undefined);
   return { boots: numberIn("boots"), exitCode: numberIn("script-exit") ?? null, extraAddresses: texts.get("extra-addresses") ?? "" };

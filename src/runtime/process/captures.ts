@@ -1,7 +1,8 @@
-import { cp, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../kernel/fault.js";
 import type { Captured, MachineImages } from "../driver.js";
+import { copyTree } from "./copy-tree.js";
 import { findFileSystem } from "./shelf.js";
 
 /**
@@ -22,15 +23,6 @@ const readCaptured = async (folder: string): Promise<Captured | undefined> => {
   }
 };
 
-/** Sockets, fifos and devices belong to processes, not to a disk; what goes while it is looked at was never there. */
-const isKept = async (path: string): Promise<boolean> => {
-  const found = await lstat(path).catch(() => undefined);
-  return found !== undefined && (found.isFile() || found.isDirectory() || found.isSymbolicLink());
-};
-
-const copyFolder = (from: string, to: string): Promise<void> =>
-  cp(from, to, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true, filter: (path) => isKept(path) });
-
 const bytesIn = async (folder: string): Promise<number> => {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const sizes = entries.filter((entry) => entry.isFile()).map(async (entry) => (await lstat(join(entry.parentPath, entry.name))).size);
@@ -43,7 +35,10 @@ export const fillDisk = async (stateFolder: string, key: string, disk: string): 
   if (!(await readCaptured(folder))) {
     throw new Fault("unavailable", [{ reason: `The image ${key} is not there any more, so nothing can be made from it. Choose another image.` }]);
   }
-  for (const part of parts) await copyFolder(join(folder, part), join(disk, part));
+  for (const part of parts) {
+    await rm(join(disk, part), { recursive: true, force: true });
+    await copyTree(join(folder, part), join(disk, part));
+  }
 };
 
 /** Keys a machine is made from by copying; every other image is only a name on this runtime. */
@@ -59,7 +54,7 @@ export const diskCaptures = (stateFolder: string): MachineImages => ({
     const aside = `${folder}.new`;
     await rm(aside, { recursive: true, force: true });
     await mkdir(aside, { recursive: true, mode: 0o700 });
-    for (const part of parts) await copyFolder(join(source.folder, part), join(aside, part));
+    for (const part of parts) await copyTree(join(source.folder, part), join(aside, part));
     const captured: Captured = { key, sizeMb: Math.ceil((await bytesIn(aside)) / 2 ** 20) };
     await writeFile(join(aside, "image.json"), JSON.stringify(captured), { mode: 0o600 });
     await rename(aside, folder);

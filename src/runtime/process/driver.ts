@@ -1,10 +1,12 @@
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Closers } from "../../kernel/closers.js";
 import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
-import type { Machine, MachineSpec, RuntimeDriver } from "../driver.js";
+import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } from "../driver.js";
 import { processCapabilities } from "./capabilities.js";
 import { diskCaptures, fillDisk, isCaptureKey } from "./captures.js";
+import { sweepHalfCopies } from "./copy-tree.js";
 import { countersOf } from "./counters.js";
 import { deaths } from "./deaths.js";
 import { adoptCopy, closeScript, createDisk, diskFolder, disksIn, readDisk, readLog, removeDisk, rotateLog, writeStart } from "./disk.js";
@@ -32,6 +34,8 @@ export interface ProcessDriverOptions {
   ownImages?: Readonly<Record<string, string>> | undefined;
   /** How long the processes of a machine that is shut down have after SIGTERM; 5,000 by default. */
   graceMs?: number;
+  /** How long services wait for a deploy script that goes on; `scriptPatienceMs` of runtime/driver.ts by default. */
+  scriptPatienceMs?: number;
   /** Told of what went wrong outside a call. */
   onProblem?(reason: string): void;
 }
@@ -144,7 +148,13 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     const folder = folderOf(spec.instance);
     await writeStart(folder, spec);
     await rotateLog(folder);
-    const environment = machineEnvironment(spec, { owner, stateFolder, folder, bindAddresses });
+    const environment = machineEnvironment(spec, {
+      owner,
+      stateFolder,
+      folder,
+      bindAddresses,
+      scriptPatienceMs: options.scriptPatienceMs ?? scriptPatienceMs,
+    });
     const child = await startSupervisor(spec.instance, folder, environment).catch(async (error) => {
       // What it had begun must not go on behind a machine that is said to be off.
       await stop(spec.instance);
@@ -169,7 +179,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     await createDisk(folder, owner, spec, refusal(spec), fill);
   };
 
+  const swept = sweepHalfCopies(["disks", "images", "volumes"].map((name) => join(stateFolder, name))).catch((error) => {
+    options.onProblem?.(`What copies that were cut off left could not be removed: ${reasonOf(error)}`);
+  });
+
   const copy = async (from: string, to: string): Promise<boolean> => {
+    await swept;
     const source = await findFileSystem(stateFolder, from);
     if (!source || (source.disk.boots === 0 && !source.disk.copied)) return false;
     await copyToShelf(stateFolder, source.folder, to);
@@ -229,11 +244,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   const closers = new Closers();
   closers.add(() => Promise.allSettled(queues.values()).then(() => undefined));
   closers.add(() => deathWatch.close());
+  closers.add(() => swept);
 
   const captures = diskCaptures(stateFolder);
   return {
     name: "process",
-    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
+    images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => swept.then(() => captures.capture(instance, ...what))) },
     capabilities: () => processCapabilities(allowHostScripts),
     volumes: folderVolumes(stateFolder, async (instance) => leaderOf(await look(instance)) !== undefined),
     list,

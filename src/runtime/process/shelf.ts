@@ -1,5 +1,6 @@
-import { cp, lstat, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { copyTree } from "./copy-tree.js";
 import { type Disk, diskFolder, disksIn, markCopy, readDisk, removeDisk } from "./disk.js";
 
 /**
@@ -30,12 +31,6 @@ export const findFileSystem = async (
   return isWhole(disk) ? { folder, instance: undefined, disk } : undefined;
 };
 
-/** Fifos and sockets are made by who runs them. */
-const isCopied = async (path: string): Promise<boolean> => {
-  const found = await lstat(path);
-  return found.isFile() || found.isDirectory() || found.isSymbolicLink();
-};
-
 /** A copy on the shelf, whole or not at all. */
 export const copyToShelf = async (stateFolder: string, folder: string, name: string): Promise<void> => {
   const target = shelfFolder(stateFolder, name);
@@ -43,7 +38,7 @@ export const copyToShelf = async (stateFolder: string, folder: string, name: str
   const aside = `${target}.new`;
   await rm(aside, { recursive: true, force: true });
   await mkdir(join(stateFolder, "disks"), { recursive: true, mode: 0o700 });
-  await cp(folder, aside, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true, filter: isCopied });
+  await copyTree(folder, aside);
   await markCopy(aside, name);
   await rename(aside, target);
 };

@@ -41,6 +41,29 @@ await_volumes() {
   [ $tries -lt 100 ] || say "not every volume is there after 10 s ($BACKLOT_VOLUMES); going on"
 }
 
+# Services that are not running yet. $1 is \`early\` while the script goes on: what fails then may want what the script has not brought yet,
+# and is started again when it ends.
+start_services() {
+  for service in "$BACKLOT_SERVICES"/*; do
+    [ -f "$service" ] && [ -x "$service" ] || continue
+    name=\${service##*/}
+    [ -e "early/$name" ] && ! [ -e "early/$name failed" ] && continue
+    say "starting $name"
+    if [ -n "$1" ]; then
+      : >"early/$name"
+      (cd "$HOME" && "$service" || : >"$BACKLOT_MACHINE/early/$name failed") &
+    else
+      (cd "$HOME" && exec "$service") &
+    fi
+  done
+}
+
+# A script may run for ever, as a server, say. Services wait for it this long.
+start_early() {
+  say "the deploy script goes on after $BACKLOT_SCRIPT_PATIENCE s; starting the services that are there"
+  start_services early
+}
+
 boot() {
   say "boot $BACKLOT_BOOTS of instance $BACKLOT_INSTANCE"
   if [ "$BACKLOT_MINIMAL" = 1 ]; then
@@ -54,17 +77,21 @@ boot() {
       note_exit 137
     else
       : >script.started
-      (cd "$HOME" && exec "$BACKLOT_MACHINE/script")
-      note_exit $?
+      (cd "$HOME" && exec "$BACKLOT_MACHINE/script") &
+      script=$!
+      trap start_early USR1
+      booting=$(exec sh -c 'echo $PPID') # $$ is the supervisor here too
+      (sleep "$BACKLOT_SCRIPT_PATIENCE" && kill -s USR1 "$booting") >/dev/null 2>&1 &
+      # \`wait\` ends for a signal too, and then the script is still there.
+      while wait "$script"; code=$?; kill -0 "$script" 2>/dev/null; do :; done
+      trap '' USR1
+      note_exit "$code"
     fi
   fi
-  for service in "$BACKLOT_SERVICES"/*; do
-    [ -f "$service" ] && [ -x "$service" ] || continue
-    say "starting \${service##*/}"
-    (cd "$HOME" && exec "$service") &
-  done
+  start_services
 }
 
+rm -rf early && mkdir early || exit 1
 boot </dev/null >&3 2>&1 3>&- &
 echo ready
 exec >/dev/null 2>&1
@@ -94,7 +121,7 @@ const fieldVariables = ({ script }: MachineSpec): Record<string, string> => {
  */
 export const machineEnvironment = (
   spec: MachineSpec,
-  place: { owner: string; stateFolder: string; folder: string; bindAddresses: readonly string[] },
+  place: { owner: string; stateFolder: string; folder: string; bindAddresses: readonly string[]; scriptPatienceMs: number },
 ): Record<string, string> => ({
   ...fieldVariables(spec),
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -111,6 +138,7 @@ export const machineEnvironment = (
   BACKLOT_USER_DATA: spec.userData ? userDataFile(place.folder) : "",
   /** The Node that runs Backlot: the one program a script can count on here. */
   BACKLOT_NODE: process.execPath,
+  BACKLOT_SCRIPT_PATIENCE: String(place.scriptPatienceMs / 1000),
   BACKLOT_ROLE: "supervisor",
   ...markerEnvironment({ ...place, instance: spec.instance, fingerprint: spec.fingerprint, boots: spec.boots }),
 });
