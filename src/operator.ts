@@ -21,13 +21,6 @@ interface Rooms {
 
 const noNames = { subject: "names: the name server", real: false, note: "Not there: Backlot was started with --dns-port off." };
 
-/** The secret that opens the relay is nobody's to see. */
-const shown = (endpoint: ReturnType<RuntimeDriver["dial"]>) => {
-  if (!endpoint?.via) return endpoint;
-  const { host, port, via } = endpoint;
-  return { host, port, relay: "missing" in via ? { missing: via.missing } : { host: via.host, port: via.port } };
-};
-
 /** How long a runtime may take to say where an instance is, in ms. */
 const answerMs = 5_000;
 
@@ -46,6 +39,13 @@ const bounded = async <T>(driver: Pick<RuntimeDriver, "outage">, work: Promise<T
   work.catch(() => {}); // what fails later was told as late
   const reason = (await driver.outage()) ?? `The runtime did not say where the instance is within ${answerMs / 1000} s.`;
   throw new Fault("unavailable", [{ reason }]);
+};
+
+/** The secret that opens the relay is nobody's to see. */
+const shown = (endpoint: ReturnType<RuntimeDriver["dial"]>) => {
+  if (!endpoint?.via) return endpoint;
+  const { host, port, via } = endpoint;
+  return { host, port, relay: "missing" in via ? { missing: via.missing } : { host: via.host, port: via.port } };
 };
 
 /** What our own endpoints are told: the rows, and what the rooms see. */

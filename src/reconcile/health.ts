@@ -70,15 +70,15 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   const measure = async (row: NodeRow, config: ConfigRow, signal: AbortSignal): Promise<[ProbeResult, boolean]> => {
     const target = nodeTarget(cloud, driver, row);
     if (target.reason !== undefined) return [{ ok: false, reason: target.reason, durationMs: 0 }, true];
-    const { holder } = target;
+    const { endpoint, holder } = target;
     const seen = holder && observed(store, "instance", holder.instanceId);
     // The engine's word: a dead container's address does not refuse, it only stays silent.
     if (holder && !seen?.running) return [{ ok: false, reason: `Instance ${holder.instanceId} is not running.`, durationMs: 0 }, true];
     const result = await probe(
       {
         kind: config.check === "none" ? "connection" : config.check,
-        host: target.host,
-        port: config.protocol === "udp" ? (driver.dial(hostOf(row) ?? "", config.udpCheckPort)?.port ?? config.udpCheckPort) : target.port,
+        host: endpoint.host,
+        port: config.protocol === "udp" ? (driver.dial(hostOf(row) ?? "", config.udpCheckPort)?.port ?? config.udpCheckPort) : endpoint.port,
         path: config.checkPath,
         body: config.checkBody,
         timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),

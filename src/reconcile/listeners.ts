@@ -30,12 +30,10 @@ const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: Co
   const nodes = nodesOf(cloud.store, row.id).flatMap((node): NodeSpec[] => {
     const target = nodeTarget(cloud, driver, node);
     if (target.reason !== undefined) return [];
-    const { host, port, via } = target;
-    const endpoint = via === undefined ? { host, port } : { host, port, via };
     // Contract 8.5: with check none a node is used whatever a probe says.
     const seen = observed(cloud.store, "node", node.id);
     const up = seen?.status === "UP" || (row.check === "none" && !seen?.out);
-    return [{ id: node.id, label: node.label, address: node.address, endpoint, weight: node.weight, mode: node.mode, up }];
+    return [{ id: node.id, label: node.label, address: node.address, endpoint: target.endpoint, weight: node.weight, mode: node.mode, up }];
   });
   return {
     address: balancer.ipv4,

@@ -74,7 +74,7 @@ export interface Captured {
   sizeMb: number;
 }
 
-interface Endpoint {
+export interface Endpoint {
   host: string;
   port: number;
   /** Through what; absent: this process dials it itself. */
