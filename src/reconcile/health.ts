@@ -83,7 +83,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
         body: config.checkBody,
         timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),
         hostHeader: row.address,
-        via: endpoint.via,
+        via: target.via,
       },
       matcher,
       signal,
