@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 import "./cli/young-space.js"; // first: it is about what the others allocate
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { runCommandLine } from "./cli/program.js";
+import { packageFolder } from "./kernel/package-folder.js";
 
-const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
+const { version } = JSON.parse(readFileSync(join(packageFolder, "package.json"), "utf8")) as { version: string };
 
 // A reader that goes away (`backlot demo | head`) must not end a command before it has removed what it made.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});

@@ -1,7 +1,6 @@
+import { readFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { type Logger, pino } from "pino";
 import type { BalancerPlane } from "./balancer/plane.js";
 import { openPlane } from "./balancer/worker-host.js";
@@ -16,6 +15,7 @@ import { openServer } from "./http/server.js";
 import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
+import { packageFolder } from "./kernel/package-folder.js";
 import type { Route } from "./kernel/route.js";
 import { operatorOf } from "./operator.js";
 import { openBackups } from "./reconcile/backups.js";
@@ -71,8 +71,7 @@ export interface Running {
   closed: Promise<void>;
 }
 
-const root = fileURLToPath(new URL("..", import.meta.url));
-const version = (createRequire(import.meta.url)("../package.json") as { version: string }).version;
+const { version } = JSON.parse(readFileSync(join(packageFolder, "package.json"), "utf8")) as { version: string };
 /** What a running Backlot leaves in its state folder for `backlot status` and `backlot stop`. */
 const runningFile = "running.json";
 
@@ -265,7 +264,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const cloud: Cloud = {
     store,
     clock,
-    catalogue: readCatalogue(join(root, "fixtures"), config.images),
+    catalogue: readCatalogue(join(packageFolder, "fixtures"), config.images),
     billed,
     notices: openNotices(() => clock.now()),
     controlHash: tokenHash(controlToken),
@@ -349,7 +348,12 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     { routes: [...routes, describe], context: cloud } as never,
     { routes: backlotRoutes, context: operator } as never,
   ];
-  const app = createApp(cloud, log, { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit }, mounts);
+  const app = createApp(
+    cloud,
+    log,
+    { host: config.host, publicPort: publicServer?.port, rateLimit: config.rateLimit, crossOrigin: config.cors === "on" },
+    mounts,
+  );
   for (const door of [server, publicServer]) door?.serve(app);
   // Once more, on top: the API closes before what it serves.
   closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])), "Requests");

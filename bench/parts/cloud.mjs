@@ -4,7 +4,7 @@ import http from "node:http";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const cli = fileURLToPath(new URL("../../dist/cli.js", import.meta.url));
+const cli = fileURLToPath(new URL("../../dist/bin/cli.js", import.meta.url));
 /** Ranges that a Backlot with its defaults, or a test, does not use. */
 const ranges = ["--private-pool", "192.168.16.0/20", "--balancer-addresses", "127.0.9.0/24"];
 const startWithinMs = 20_000;

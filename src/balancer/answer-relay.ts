@@ -59,6 +59,7 @@ export const relayAnswer = (
     }
     if (pairs.length > 0) res.addTrailers(pairs);
     res.end();
+    if (!res.destroyed) reader ??= setTimeout(() => req.socket.destroy(), readMs);
     settle(undefined);
   });
   answer.on("error", () => settle("broke off in the middle of its answer"));

@@ -51,5 +51,3 @@ export const connectReason = (code: string | undefined): string => {
       return `did not accept a connection${code === undefined ? "" : ` (${code})`}`;
   }
 };
-
-export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;

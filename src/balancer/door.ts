@@ -137,11 +137,14 @@ export class Door {
   }
 
   #createTls(options: SecureContextOptions): TlsServer {
-    const server = createTlsServer({ ...options, ALPNProtocols: ["http/1.1"], handshakeTimeout: 30_000 }, (socket) => {
-      this.#handshakes.delete(peerOf(socket));
-      socket.allowHalfOpen = true;
-      this.#speakHttp(socket);
-    });
+    const server = createTlsServer(
+      { ...options, ALPNProtocols: ["http/1.1"], handshakeTimeout: this.options.manner.limits.handshakeMs },
+      (socket) => {
+        this.#handshakes.delete(peerOf(socket));
+        socket.allowHalfOpen = true;
+        this.#speakHttp(socket);
+      },
+    );
     server.on("tlsClientError", (_error, socket) => socket.destroy());
     return server;
   }

@@ -1,8 +1,9 @@
 import http from "node:http";
 import type { Socket } from "node:net";
 import httpProxy from "http-proxy";
+import { codeOf } from "../kernel/remedy.js";
 import { relayAnswer } from "./answer-relay.js";
-import { type Attempt, codeOf, connectReason } from "./attempt.js";
+import { type Attempt, connectReason } from "./attempt.js";
 import { hasBody, isPlainlyFramed, isReplayable, type RequestHead, requestHeaders } from "./headers.js";
 import { upgradePass } from "./upgrade.js";
 

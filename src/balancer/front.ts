@@ -39,6 +39,8 @@ interface FrontOptions {
 
 /** A client that has this many requests waiting is not read from. */
 const MAX_PIPELINE = 32;
+/** One read may bring thousands; a connection that has this many waiting ends with their answers, and what came after them is dropped. */
+const MAX_AHEAD = 512;
 
 /** The request as it came, without its wish to upgrade, as bytes (latin1). */
 const withoutUpgrade = (req: http.IncomingMessage): string => {
@@ -95,6 +97,9 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
   };
 
   const onRequest = (req: http.IncomingMessage, res: http.ServerResponse) => {
+    const known = seats.get(req.socket);
+    if (known && known.answers.size >= MAX_AHEAD) known.leaving = true;
+    if (known?.leaving && known.answers.size > 0) return;
     const seat = enter(req, res);
     if (!seat) return res.destroy();
     const serve = () => {
@@ -107,7 +112,10 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
       if (seat.answers.size <= MAX_PIPELINE / 2 && req.socket.isPaused()) req.socket.resume();
       serve();
     });
-    if (seat.answers.size >= MAX_PIPELINE) req.socket.pause();
+    // Node reads on when it has a request whole, which is right after this.
+    setImmediate(() => {
+      if (seat.answers.size >= MAX_PIPELINE && !req.socket.destroyed) req.socket.pause();
+    });
   };
   server.on("request", onRequest);
   // The node answers `Expect`, not we: the request goes the usual way with the field in it.

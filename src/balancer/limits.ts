@@ -10,6 +10,8 @@ export interface Limits {
   closeMs: number;
   /** For a client to finish its request head (RFC 9110 section 15.5.9: 408). */
   headMs: number;
+  /** For a client to finish its TLS handshake. */
+  handshakeMs: number;
   /** For the next bytes of a request body (408). */
   bodyMs: number;
   /** For a client that is sent an answer to take what waits for it. */
@@ -30,6 +32,7 @@ export const defaultLimits: Limits = {
   drainMs: 5_000,
   closeMs: 1_000,
   headMs: 60_000,
+  handshakeMs: 30_000,
   bodyMs: 60_000,
   readMs: 300_000,
   keepAliveMs: 75_000,

@@ -1,6 +1,6 @@
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { reasonOf } from "../kernel/fault.js";
-import { codeOf } from "./attempt.js";
+import { codeOf } from "../kernel/remedy.js";
 import type { Beat } from "./beat.js";
 import { DatagramDoor } from "./datagrams.js";
 import { Door, type Manner, type Protocol, type Tally } from "./door.js";

@@ -1,8 +1,9 @@
 import http from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { codeOf } from "../kernel/remedy.js";
 import { relayAnswer } from "./answer-relay.js";
-import { type Attempt, codeOf, connectReason } from "./attempt.js";
+import { type Attempt, connectReason } from "./attempt.js";
 import { isPlainlyFramed, type RequestHead, upgradeHead } from "./headers.js";
 import { joinStreams } from "./tunnel.js";
 

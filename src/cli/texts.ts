@@ -44,7 +44,12 @@ export const problemLines = (problems: readonly Problem[]): string[] =>
   problems.map(({ field, reason }) => (field === undefined || reason.includes(field) ? reason : `${field}: ${reason}`));
 
 /** Line breaks would turn one cause into what looks like several. */
-export const oneLine = (text: string): string => text.replace(/\s*[\r\n]+\s*/g, " ").trim();
+export const oneLine = (text: string): string =>
+  text
+    .split(/[\r\n]/)
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .join(" ");
 
 /** Members of the health answer that are shown first, in this order; the others follow as they come. */
 const known = ["pid", "owner", "runtime", "state", "version", "uptime_s"];

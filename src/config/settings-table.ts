@@ -154,6 +154,7 @@ export const settingsTable: SettingsTable = {
     description: "lenient also takes elliptic curve keys and subjects without country",
     default: "strict",
   }),
+  cors: choice(["off", "on"], { description: "on: web pages of any origin may use the API with a token they have", default: "off" }),
   imageFallback: text("SLUG", 'an image slug such as "cloud/debian12"', (slug) => slugForm.test(slug), {
     description: "image to boot when the asked one cannot be had (default: fail with the reason)",
   }),

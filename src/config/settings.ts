@@ -26,6 +26,8 @@ export interface Config {
   /** Client connections one balancer may have open (contract 8.5). */
   balancerConnections: number;
   certificates: "strict" | "lenient";
+  /** Answers let pages of any origin read them, as the public API's do (contract 7.1), and such pages may change things; off: neither. */
+  cors: "off" | "on";
   /** Image slug to boot when the asked one cannot be had; undefined: fail with cause and remedy. */
   imageFallback: string | undefined;
   /** OCI references by slug: containers of the user's own that instances can be made of, as they are. */

@@ -27,7 +27,7 @@ export const candidateRanges = (usual: string): string[] => [usual, ...Array.fro
 /** The address a balancer gets first from such a range. */
 export const firstAddress = (cidr: string): string => {
   const [base = "", prefix] = cidr.split("/");
-  return prefix === "32" ? base : base.replace(/\d+$/, (last) => String(Number(last) + 1));
+  return prefix === "32" ? base : base.replace(/\d{1,3}$/, (last) => String(Number(last) + 1));
 };
 
 /** The first range whose first address has 80 and 443 free; undefined when none has. `taken` lists what stood in the way. */

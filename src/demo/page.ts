@@ -7,7 +7,7 @@ export interface BackEnd {
 
 /** Which instance served this page; undefined when the page does not say. */
 export const backEnd = (body: string): BackEnd | undefined => {
-  const match = /instance=(\S+) id=(\d+) address=([\d.]+)/.exec(body);
+  const match = /instance=(\S{1,64}) id=(\d{1,15}) address=([\d.]{7,15})/.exec(body);
   return match ? { label: match[1] ?? "", id: Number(match[2]), address: match[3] ?? "" } : undefined;
 };
 

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import express, { type NextFunction, type Request, type Response } from "express";
 import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
+import { exhausted } from "../kernel/remedy.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import { snake } from "../kernel/snake.js";
 import type { Cloud } from "../resources/cloud.js";
@@ -11,7 +12,6 @@ import { bodyLimitBytes, bytesOf, parseBody } from "./body.js";
 import { dialectOf, doorOf } from "./dialects/dialect.js";
 import { selected } from "./filter.js";
 import { cloudOf, requireGranted, requireReferences, restrictedUser, visible } from "./grants.js";
-import { oauthRouter } from "./oauth/routes.js";
 import { requestFault } from "./origin.js";
 import { envelope, type Page, pageOf } from "./paging.js";
 import { type Allowance, openRateLimits, type RateLimits } from "./rate-limit.js";
@@ -59,14 +59,16 @@ const commonHeaders = (_req: Request, res: Response, next: NextFunction): void =
   res.setHeader("X-Content-Type-Options", "nosniff");
   res.setHeader("X-Frame-Options", "DENY");
   res.setHeader("Content-Security-Policy", "default-src 'none'");
-  res.setHeader("Access-Control-Allow-Origin", "*");
-  res.setHeader("Access-Control-Allow-Methods", "HEAD, GET, OPTIONS, POST, PUT, DELETE");
-  res.setHeader("Access-Control-Allow-Headers", "Authorization, Origin, X-Requested-With, Content-Type, Accept, X-Filter");
-  res.setHeader(
-    "Access-Control-Expose-Headers",
-    "X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After",
-  );
   next();
+};
+
+/** What lets pages of any origin read an answer. No credentials: a token is sent by who has it, and there is no cookie to add. */
+const crossOriginHeaders = {
+  "Access-Control-Allow-Origin": "*",
+  "Access-Control-Allow-Methods": "HEAD, GET, OPTIONS, POST, PUT, DELETE",
+  "Access-Control-Allow-Headers": "Authorization, Origin, X-Requested-With, Content-Type, Accept, X-Filter",
+  "Access-Control-Expose-Headers":
+    "X-OAuth-Scopes, X-Accepted-OAuth-Scopes, X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After",
 };
 
 const queryOf = (req: Request): { query: Record<string, string | undefined>; problems: Problem[]; names: string[] } => {
@@ -199,7 +201,7 @@ const faultOf = (error: unknown): Fault | undefined => {
   if (type === "entity.too.large") return new Fault("too-large", [{ reason: `The body is larger than ${bodyLimitBytes} bytes.` }]);
   if (type === "encoding.unsupported") return new Fault("unsupported-type", [{ reason: "This content encoding is not supported." }]);
   if (status !== undefined && status >= 400 && status < 500) return new Fault("invalid", [{ reason: "The request could not be read." }]);
-  return undefined;
+  return exhausted(error);
 };
 
 export interface Mounted<C> {
@@ -213,6 +215,8 @@ export interface Door {
   /** The port that speaks the public vendor's spelling on every path; undefined when there is none. */
   publicPort: number | undefined;
   rateLimit: boolean;
+  /** Pages of other origins may read answers and change things. */
+  crossOrigin: boolean;
 }
 
 /** RFC 6750 section 3: what a 401 asks for, and what was wrong with the token that came. */
@@ -224,6 +228,13 @@ const takeCall = (limits: RateLimits, cloud: Cloud, enforced: boolean, route: Ro
   const allowance = limits.take(caller ? `${caller.username} ${caller.tokenId}` : `from ${req.socket.remoteAddress}`, route);
   sayAllowance(res, cloud.clock, allowance, enforced);
   if (allowance.refused) throw new Fault("too-many", [{ reason: "Too many requests" }]);
+};
+
+/** What each path serves, paths in the order of their first route. */
+const byPath = (mounts: ReadonlyArray<Mounted<never>>): Map<string, Array<{ route: Route<never>; context: never }>> => {
+  const paths = new Map<string, Array<{ route: Route<never>; context: never }>>();
+  for (const { routes, context } of mounts) for (const route of routes) paths.set(route.path, [...(paths.get(route.path) ?? []), { route, context }]);
+  return paths;
 };
 
 /** The whole API as an express application. Every answer is JSON, whatever went wrong. */
@@ -238,16 +249,17 @@ export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyAr
   app.use(commonHeaders);
   app.use((req, res, next) => {
     sayAllowance(res, cloud.clock, limits.untaken(), door.rateLimit);
-    next(requestFault(req, door.host));
+    // The pages under /oauth/authorize know a person by a cookie, and are nobody else's to read.
+    if (door.crossOrigin && !req.path.startsWith("/oauth/authorize")) res.setHeaders(new Map(Object.entries(crossOriginHeaders)));
+    next(requestFault(req, door));
   });
   const readRaw = express.raw({ type: () => true, limit: bodyLimitBytes });
-  const verbs = new Map<string, Set<string>>();
-  for (const { routes, context } of mounts) {
-    for (const route of routes) {
-      verbs.set(route.path, (verbs.get(route.path) ?? new Set()).add(route.method));
+  for (const [path, served] of byPath(mounts)) {
+    // One express route for all methods of a path: each compiles its pattern, and every request is tried against all of them.
+    const at = app.route(path);
+    for (const { route, context } of served) {
       const verb = route.method.toLowerCase() as "get" | "post" | "put" | "delete";
-      app[verb](
-        route.path,
+      at[verb](
         (req, res, next) => {
           res.locals.verbatim = (route.body as BodySchema<unknown> | undefined)?.verbatim;
           res.locals.caller = authorize(cloud, route, req, res);
@@ -258,16 +270,24 @@ export const createApp = (cloud: Cloud, log: Log, door: Door, mounts: ReadonlyAr
         (req, res) => serve(cloud, route, context, res.locals.caller as Caller | undefined, req, res),
       );
     }
-  }
-  for (const [path, methods] of verbs) {
-    const allowed = [...methods, ...(methods.has("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
-    app.all(path, (req, res) => {
-      res.setHeader("Allow", allowed);
-      if (req.method !== "OPTIONS") throw new Fault("method-not-allowed", [{ reason: "Method Not Allowed" }]);
-      answer(res, 200, {});
+    const methods = served.map(({ route }) => route.method);
+    const allowed = [...methods, ...(methods.includes("GET") ? ["HEAD"] : []), "OPTIONS"].join(", ");
+    at.all((_req, res, next) => {
+      res.locals.allowed ??= allowed; // a later path may fit too, and have the method
+      next();
     });
   }
-  app.use("/oauth", oauthRouter(cloud));
+  app.use((req, res, next) => {
+    if (res.locals.allowed === undefined) return next();
+    res.setHeader("Allow", res.locals.allowed);
+    if (req.method !== "OPTIONS") throw new Fault("method-not-allowed", [{ reason: "Method Not Allowed" }]);
+    answer(res, 200, {});
+  });
+  let oauth: Promise<express.Router> | undefined;
+  app.use("/oauth", async (req, res, next) => {
+    oauth ??= import("./oauth/routes.js").then(({ oauthRouter }) => oauthRouter(cloud)); // not at the start: few ever ask
+    (await oauth)(req, res, next);
+  });
   app.use(() => {
     throw notFound();
   });

@@ -21,13 +21,16 @@ const nestingOf = (text: string): number => {
   return deepest;
 };
 
+/** V8's words without its quotation of the text: what stands around the fault may be a password, and answers are kept and shown. */
+const saidOf = (error: unknown): string => (error instanceof Error ? (error.message.split(/, (?:\.\.\.)?"/, 1)[0] ?? "").slice(0, 120) : "");
+
 /** JSON text of bounded depth, or a fault on `field`. */
 export const parseJson = (text: string, field?: string): unknown => {
   if (nestingOf(text) > depthLimit) throw invalid(`JSON is nested deeper than ${depthLimit} levels.`, field);
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw invalid(`Invalid JSON: ${error instanceof Error ? error.message.slice(0, 120) : ""}`, field);
+    throw invalid(`Invalid JSON: ${saidOf(error)}`, field);
   }
 };
 

@@ -54,8 +54,9 @@ const operation = (route: Route<never>): Json => {
     required: true,
     schema: route.textParams?.includes(name) ? { type: "string" } : { type: "integer", minimum: 1 },
   }));
+  const words = route.path.split(/[^a-zA-Z0-9]+/);
   return {
-    operationId: `${route.method.toLowerCase()}${route.path.replace(/[^a-zA-Z0-9]+(\w)/g, (_, letter: string) => letter.toUpperCase())}`,
+    operationId: `${route.method.toLowerCase()}${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}`,
     summary: route.summary,
     ...(parameters.length > 0 || route.answers === "list"
       ? { parameters: [...parameters, ...(route.answers === "list" ? listParameters : [])] }

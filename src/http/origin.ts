@@ -16,19 +16,24 @@ const nameOf = (host: string): string | undefined => {
 const isOurs = (name: string, bound: string): boolean =>
   isIP(name) !== 0 || name === "localhost" || name.endsWith(".localhost") || name === bound.toLowerCase() || name === hostname().toLowerCase();
 
+const isLoopback = (address: string): boolean => address === "::1" || (isIP(address) === 4 && address.startsWith("127."));
+
 const forbidden = (reason: string, field: string): Fault => new Fault("forbidden", [{ reason, field }]);
 
 /**
  * Why a request is not answered at all: no Host or more than one (RFC 9112 section 3.2 asks for 400), a foreign Host (DNS rebinding), or a
- * foreign Origin that wants to change something (CSRF).
+ * foreign Origin that wants to change something (CSRF). `crossOrigin`: other origins are let in; a token still has to come with the request, and
+ * the pages that know a person by a cookie judge the origin themselves.
  */
-export const requestFault = (req: IncomingMessage, bound: string): Fault | undefined => {
+export const requestFault = (req: IncomingMessage, { host: bound, crossOrigin }: { host: string; crossOrigin: boolean }): Fault | undefined => {
   const hosts = req.headersDistinct.host ?? [];
   const name = hosts.length === 1 ? nameOf(hosts[0] ?? "") : undefined;
   if (name === undefined) return invalid("Exactly one, well-formed, is needed.", "Host");
   if (!isOurs(name, bound)) return forbidden("This name is not Backlot's; use localhost or an address.", "Host");
   const origin = req.headers.origin;
-  if (origin === undefined || req.method === "GET" || req.method === "HEAD" || req.method === "OPTIONS") return undefined;
+  if (crossOrigin || origin === undefined || req.method === "GET" || req.method === "HEAD" || req.method === "OPTIONS") return undefined;
   const from = URL.canParse(origin) ? nameOf(new URL(origin).host) : undefined;
-  return from !== undefined && isOurs(from, bound) ? undefined : forbidden("A page from elsewhere may not change anything here.", "Origin");
+  // An address is only an address: a page of ours names this machine, or what it was itself fetched from.
+  const isPageOfOurs = from !== undefined && (from === name || (isIP(from) === 0 ? isOurs(from, bound) : isLoopback(from) || from === bound));
+  return isPageOfOurs ? undefined : forbidden("A page from elsewhere may not change anything here.", "Origin");
 };

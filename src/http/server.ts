@@ -14,8 +14,26 @@ export interface ApiServer {
   close(): Promise<void>;
 }
 
+/** What one client may cost; for tests that must see a bound reached. Real milliseconds. */
+export interface ServerLimits {
+  /** For a request's head to arrive. */
+  headMs: number;
+  /** For a whole request to arrive. */
+  requestMs: number;
+  /** For a client that is sent an answer to take some of what waits for it. */
+  readMs: number;
+  /** Open connections; further ones are answered 503 and closed. */
+  connections: number;
+}
+
+const defaultLimits: ServerLimits = { headMs: 15_000, requestMs: 60_000, readMs: 30_000, connections: 1_000 };
+
 /** How long requests under way may take once the server closes, in ms. */
 const graceMs = 2_000;
+/** How long a client may take to read why it was refused. */
+const lingerMs = 1_000;
+/** Requests that one connection may have sent ahead of their answers; it ends with these, and what came after them is dropped. */
+const mostAhead = 32;
 
 const phrases: Record<number, string> = {
   400: "Bad Request",
@@ -23,6 +41,7 @@ const phrases: Record<number, string> = {
   408: "Request Timeout",
   417: "Expectation Failed",
   431: "Request Header Fields Too Large",
+  503: "Service Unavailable",
 };
 
 /** An answer for a request that never reaches the application; the connection ends with it. `more` is header lines. */
@@ -40,11 +59,63 @@ const onClientError = (error: NodeJS.ErrnoException, socket: Socket): void => {
   socket.end(rawAnswer(status, reason));
 };
 
+/**
+ * Answers the requests of a connection one after the other (RFC 9112 section 9.3.2 wants unsafe ones so): Node hands over all that came in one
+ * read, and a client that takes nothing would make us hold an answer for each.
+ */
+const inTurn = (serve: RequestListener): RequestListener => {
+  const lines = new WeakMap<Socket, { waiting: Array<() => void>; full: boolean }>();
+  return (request, response) => {
+    const { socket } = request;
+    const line = lines.get(socket) ?? { waiting: [], full: false };
+    lines.set(socket, line);
+    line.full ||= line.waiting.length > mostAhead;
+    if (line.full) return;
+    line.waiting.push(() => serve(request, response));
+    response.once("close", () => {
+      line.waiting.shift();
+      if (line.full && line.waiting.length === 0) socket.destroySoon();
+      else if (!socket.destroyed) line.waiting[0]?.();
+    });
+    if (line.waiting.length === 1) line.waiting[0]?.();
+  };
+};
+
+/** Ends a connection whose client takes nothing of its answer for so long; one that waits for us may wait. */
+const dropSilentReader = (response: ServerResponse, readMs: number): void => {
+  response.setTimeout(readMs, () => {
+    if ((response.socket?.writableLength ?? 0) > 0) response.socket?.destroy();
+  });
+};
+
+/** Node's own bound closes without a word. Bytes that come with a refused connection are read and dropped, so that the answer is not lost to a reset. */
+const boundConnections = (server: Server, most: number): void => {
+  const [accept] = server.listeners("connection") as Array<(socket: Socket) => void>;
+  let open = 0;
+  server.removeAllListeners("connection");
+  server.on("connection", (socket: Socket) => {
+    if (open >= most) {
+      socket.on("error", () => {});
+      const cut = setTimeout(() => socket.destroy(), lingerMs);
+      socket.once("close", () => clearTimeout(cut));
+      socket.resume();
+      socket.end(rawAnswer(503, `There are ${most} open connections, as many as there may be. Close some, or try again.`));
+      return;
+    }
+    open += 1;
+    socket.once("close", () => {
+      open -= 1;
+    });
+    accept?.call(server, socket);
+  });
+};
+
 const listen = (server: Server, port: number, host: string): Promise<AddressInfo> =>
   new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen({ port, host }, () => {
       server.off("error", reject);
+      server.on("error", () => {}); // accepting failed (EMFILE): the next time may work
       resolve(server.address() as AddressInfo);
     });
   });
@@ -53,16 +124,26 @@ const listen = (server: Server, port: number, host: string): Promise<AddressInfo
  * Takes the API's port. `host` and `port` as configured; port 0 picks a free one. Until `serve` is called every request is answered 503:
  * the port is taken before anything else is touched, so that a start that cannot have it changes nothing.
  */
-export const openServer = async (host: string, port: number): Promise<ApiServer> => {
+export const openServer = async (host: string, port: number, given: Partial<ServerLimits> = {}): Promise<ApiServer> => {
+  const limits = { ...defaultLimits, ...given };
   let serving: RequestListener = (_request, response) => {
     response
       .writeHead(503, { "Content-Type": "application/json", "Retry-After": "1", "X-Request-Id": randomUUID() })
       .end(JSON.stringify(errorBody([{ reason: "Backlot is starting." }])));
   };
   const server = createServer(
-    { requireHostHeader: false, connectionsCheckingInterval: 1_000, headersTimeout: 15_000, requestTimeout: 60_000 },
-    (request, response) => serving(request, response),
+    {
+      requireHostHeader: false,
+      connectionsCheckingInterval: Math.min(1_000, limits.headMs),
+      headersTimeout: limits.headMs,
+      requestTimeout: limits.requestMs,
+    },
+    inTurn((request, response) => {
+      dropSilentReader(response, limits.readMs);
+      serving(request, response);
+    }),
   );
+  boundConnections(server, limits.connections);
   server.on("clientError", onClientError);
   // Without these two Node closes a CONNECT unanswered, and answers an unknown Expect (RFC 9110 section 10.1.1) without a body.
   server.on("connect", (_request, socket) => {

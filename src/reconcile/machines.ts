@@ -44,6 +44,10 @@ const wantedOf = ({ job, power, boots, type, region, diskId, profileId, rescue, 
   watchdogEnabled,
 ];
 
+/** Does it still have its main addresses? Somebody may have taken it off a network, or the network away. Pure. */
+const hasAddresses = ({ addresses }: Machine, { publicAddresses, privateAddresses }: MachineSpec): boolean =>
+  addresses === undefined || [publicAddresses[0], privateAddresses[0]].every((address) => address === undefined || addresses.includes(address));
+
 /** Last lines of the boot log that a script's event shows. */
 const shownLines = 8;
 
@@ -99,20 +103,25 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
       startJob(tx, cloud, now, { verb: "watchdog" }, { username: undefined, action, message });
     });
 
-  const acceptDeath = (row: InstanceRow): Promise<void> =>
+  const acceptDeath = (row: InstanceRow, end: string | undefined): Promise<void> =>
     store.commit((tx) => {
       const now = tx.get("instance", row.id);
       if (!now || now.job || now.power === "off") return;
       tx.update("instance", row.id, { power: "off" });
-      recordEvent(tx, cloud, { action: "instance_shutdown", entity: instanceEntity(now), message: "It stopped by itself, and its watchdog is off." });
+      recordEvent(tx, cloud, {
+        action: "instance_shutdown",
+        entity: instanceEntity(now),
+        message: `${end ?? "It stopped by itself."} Its watchdog is off.`,
+      });
     });
 
   /** A machine that should run does not. At a start it is brought up at once, else the watchdog waits; without one it stays off. */
   const mend = async (row: InstanceRow, machine: Machine | undefined): Promise<number | undefined> => {
-    see(row, machine && { ...machine, running: false });
-    const message = machine ? "" : "The machine was gone, with its disk; it is made anew, and its deploy script runs again.";
+    const gone = "The machine was gone, with its disk; it is made anew, and its deploy script runs again.";
+    const message = machine ? (machine.end ?? "") : gone;
+    see(row, machine && { ...machine, running: false }, machine?.running ? null : machine ? (machine.end ?? "It stopped by itself.") : gone);
     if (startup.delete(row.id)) return void (await startWatchdog(row, "host_reboot", message));
-    if (!row.watchdogEnabled) return void (await acceptDeath(row));
+    if (!row.watchdogEnabled) return void (await acceptDeath(row, machine?.end));
     const since = diedAt.get(row.id) ?? clock.now();
     diedAt.set(row.id, since);
     const waitMs = since + clock.simulated(watchdogMs) - clock.now();
@@ -176,7 +185,7 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     diedAt.delete(row.id);
     see(row, machine);
     // Addresses may have come or gone. Not on every look: a machine that dies at this moment is the watchdog's, and ensure would start it.
-    const isDue = [startup.delete(row.id), moved.delete(row.id)].includes(true);
+    const isDue = [startup.delete(row.id), moved.delete(row.id), !hasAddresses(machine, spec)].includes(true);
     if (isDue) await ensureAgain(row.id, spec, signal);
     await tellScript(row, machine);
     return undefined;
@@ -256,7 +265,8 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     if ((machine?.running ?? false) !== running || (seen?.running ?? false) !== running) return false;
     if (!machine || !running) return true;
     const isUntold = typeof machine.script?.exitCode === "number" && machineDisk(cloud, row)?.scriptReported === false;
-    return machine.boots === row.boots && machine.fingerprint === machineSpec(cloud, row).fingerprint && !isUntold;
+    const spec = machineSpec(cloud, row);
+    return machine.boots === row.boots && machine.fingerprint === spec.fingerprint && !isUntold && hasAddresses(machine, spec);
   };
 
   const resync = async (): Promise<void> => {

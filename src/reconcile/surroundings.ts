@@ -24,7 +24,7 @@ const outageNotice = (runtime: string, reason: string | undefined): Said =>
     ? undefined
     : {
         label: `The ${runtime} runtime does not answer`,
-        message: `Nothing can be created, booted, stopped or deleted until it does. ${reason}`,
+        message: `Nothing can be created, booted, stopped or deleted until it does, and instances are shown as they were last seen. ${reason}`,
         type: "outage",
         severity: "critical",
         entity: null,

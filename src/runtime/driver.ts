@@ -133,6 +133,10 @@ export interface Machine {
   running: boolean;
   /** The `boots` of the spec it was last started with. */
   boots: number;
+  /** The main addresses it really has; absent where it cannot lose one. */
+  addresses?: readonly string[];
+  /** Why it does not run, as far as the runtime can tell: a sentence. Absent when it runs, and when nothing is known. */
+  end?: string;
   /** Container id or process-group leader's pid, for `/_backlot/instances/ID`. */
   containerId?: string;
   pid?: number;

@@ -1,21 +1,5 @@
 import { cannotStart, Fault, reasonOf } from "../kernel/fault.js";
-import { codeOf } from "./disk.js";
-
-const FULL = "free some space on that disk";
-const CLOSED = "make it writable to the user Backlot runs as";
-const REMEDIES: Readonly<Record<string, string>> = {
-  ENOSPC: FULL,
-  EDQUOT: FULL,
-  EFBIG: "raise the file size limit of the user Backlot runs as",
-  EACCES: CLOSED,
-  EPERM: CLOSED,
-  EROFS: "make that file system writable",
-  EIO: "check that disk",
-  EMFILE: "raise the open file limit of the user Backlot runs as",
-  ENOENT: "restart Backlot: somebody removed the file",
-};
-
-export const remedyOf = (error: unknown): string => REMEDIES[codeOf(error) ?? ""] ?? "check that disk";
+import { remedyOf } from "../kernel/remedy.js";
 
 /** A change that could not be made durable. Nothing of it remains, and the next one is tried again. */
 export const unavailable = (path: string, error: unknown): Fault =>

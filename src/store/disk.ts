@@ -1,13 +1,12 @@
 import { constants } from "node:fs";
 import * as promises from "node:fs/promises";
 import { dirname } from "node:path";
+import { codeOf } from "../kernel/remedy.js";
 
 /** The calls this room makes to a file system. A test hands in its own to see their order or to let one fail. */
 export type Disk = Pick<typeof promises, "copyFile" | "link" | "mkdir" | "open" | "readdir" | "readFile" | "rename" | "rm" | "stat">;
 
 export const realDisk: Disk = promises;
-
-export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
 
 /** Names in the folder become durable. Some file systems cannot sync a folder and say so; they do not need it. */
 export const syncFolder = async (disk: Disk, folder: string): Promise<void> => {

@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { dirname, join } from "node:path";
 import { Low } from "lowdb";
 import { Closers } from "../kernel/closers.js";
-import { cannotStart, Fault } from "../kernel/fault.js";
+import { cannotStart, Fault, reasonOf } from "../kernel/fault.js";
+import { codeOf } from "../kernel/remedy.js";
 import { type Change, Commits } from "./commits.js";
-import { asideOf, codeOf, type Disk, realDisk, syncFolder } from "./disk.js";
+import { asideOf, type Disk, realDisk, syncFolder } from "./disk.js";
 import { cannotOpen } from "./disk-fault.js";
 import { type StateDocument, tablesOf } from "./document.js";
 import { Journal } from "./journal.js";
@@ -39,10 +40,26 @@ export interface StoreOptions<K> {
 
 const SNAPSHOT_AFTER_BYTES = 8 * 1024 * 1024;
 
-/** Proves that the folder can be written to, and removes what a crash left half-written. */
-const prepareFolder = async (disk: Disk, folder: string): Promise<void> => {
+const ownFile = /^(state\.json|state\.json\.previous|journal\.\d+\.jsonl)$/;
+
+/** Keys and hashes lie here: nobody else may read, whatever made the folder or put a backup into it. A file that cannot be opened is its reader's to tell. */
+const keepPrivate = async (disk: Disk, path: string, mode: 0o600 | 0o700, onProblem: (reason: string) => void): Promise<void> => {
+  const handle = await disk.open(path, "r").catch(() => undefined);
+  try {
+    if (handle && ((await handle.stat()).mode & 0o777) !== mode) await handle.chmod(mode);
+  } catch (error) {
+    onProblem(`Others may read ${path}, and it could not be closed to them (${reasonOf(error)}): chmod ${mode.toString(8)} ${path}`);
+  } finally {
+    await handle?.close();
+  }
+};
+
+/** Proves that the folder can be written to, closes it to others, and removes what a crash left half-written. */
+const prepareFolder = async (disk: Disk, folder: string, onProblem: (reason: string) => void): Promise<void> => {
   await (await disk.open(asideOf(snapshotPath(folder)), "w", 0o600)).close();
+  await keepPrivate(disk, folder, 0o700, onProblem);
   for (const name of await disk.readdir(folder)) {
+    if (ownFile.test(name)) await keepPrivate(disk, join(folder, name), 0o600, onProblem);
     if (/^(state\.json|state\.json\.previous|journal\.\d+\.jsonl)\.next$/.test(name)) await disk.rm(join(folder, name), { force: true });
   }
 };
@@ -132,7 +149,7 @@ const open = async <K extends Record<keyof K, Row>>(options: StoreOptions<K>, di
   await makeFolder(disk, folder);
   const lock = await lockFolder(folder);
   closers.add(() => lock.close());
-  await prepareFolder(disk, folder);
+  await prepareFolder(disk, folder, onProblem);
 
   const file = new SnapshotFile(disk, folder);
   const low = new Low<StateDocument>(file, { ...newState(0), owner: "" });

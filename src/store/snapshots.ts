@@ -1,7 +1,7 @@
 import type { Low } from "lowdb";
 import { reasonOf } from "../kernel/fault.js";
+import { remedyOf } from "../kernel/remedy.js";
 import type { Disk } from "./disk.js";
-import { remedyOf } from "./disk-fault.js";
 import { documentOf, type StateDocument } from "./document.js";
 import type { Journal } from "./journal.js";
 import { journalFirsts, journalPath } from "./recovery.js";

@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { codeOf } from "./disk.js";
+import { codeOf } from "../kernel/remedy.js";
 import { snapshotPath } from "./snapshot.js";
 
 /**

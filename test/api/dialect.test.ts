@@ -120,7 +120,8 @@ describe("volumes, domains, tags, grants and the account, made in their words an
     const made = await cloud.api.post("/v4beta/volumes", { label, size: 10, linode_id: holder.id, tags: ["linode/kept"] });
     expect([made.status, made.body.linode_id, made.body.linode_label]).toEqual([200, holder.id, holder.label]);
     expect(made.body.filesystem_path).toBe(`/dev/disk/by-id/scsi-0Linode_Volume_${label}`);
-    await until(async () => (await get(`/v4/volumes/${made.body.id}`)).status === "active");
+    const attaching = async () => (await cloud.api.get("/v4/account/events")).body.data.find((event: Json) => event.action === "volume_attach");
+    await until(async () => (await attaching())?.status === "finished", { what: "the attachment" });
     const { ours, back } = await both(`/volumes/${made.body.id}`, { linode_id: "cloud_id", linode_label: "cloud_label" });
     expect(ours.tags).toEqual(["linode/kept"]);
     expect({ ...back, filesystem_path: `/dev/disk/by-id/scsi-0Cloud_Volume_${label}` }).toEqual(ours);

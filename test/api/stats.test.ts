@@ -51,8 +51,7 @@ it("counts what really went through: by node at once, by balancer in points and 
   expect(Math.abs(Date.now() - atMs)).toBeLessThan(60_000);
   const { transfer } = await until(async () => {
     const { body } = await cloud.api.get(pathOf(balancer));
-    return body.transfer.out !== null && body;
+    return body.transfer.out > 0.25 && body;
   });
-  expect(transfer.out).toBeGreaterThan(0.25);
   expect(transfer.total).toBeCloseTo(transfer.in + transfer.out, 9);
 });

@@ -47,7 +47,7 @@ test("the story in curl holds, command by command, on the process runtime", asyn
     BACKLOT_PORT: "0",
     PATH: `${root}/node_modules/.bin:${process.env.PATH}`,
   };
-  const server = run("node", [join(root, "dist/cli.js"), "start", "--json", "--on-exit", "stop"], { cwd, env });
+  const server = run("node", [join(root, "dist/bin/cli.js"), "start", "--json", "--on-exit", "stop"], { cwd, env });
   const first = await new Promise<string>((resolve, reject) => {
     server.child.stdout.once("data", (chunk) => resolve(String(chunk).split("\n")[0] ?? ""));
     void server.ended.then(() => reject(new Error(server.text())));
@@ -57,7 +57,7 @@ test("the story in curl holds, command by command, on the process runtime", asyn
     .join("\n")
     .replace("http://127.0.0.1:4747", url)
     .replace("paste-the-token-here", token)
-    .replaceAll("npx backlot", `node ${join(root, "dist/cli.js")}`);
+    .replaceAll("npx backlot", `node ${join(root, "dist/bin/cli.js")}`);
   expect(script).not.toMatch(/paste-the-token|npx/);
   // Without privileges the ports move, as the README says.
   const root0 = process.getuid?.() === 0;

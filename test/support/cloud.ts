@@ -55,18 +55,18 @@ let leased: Promise<{ lease: Server; ground: Ground }> | undefined;
 /** Third number of a ground's first address: 64 to 95 and 112 to 127; what lies between is the demo's own test's. */
 const firstOf = (index: number): number => (index < 8 ? 64 + index * 4 : 80 + index * 4);
 
-/** Does a machine of some other Backlot, on the process runtime, have an address there? Asked of the process table. */
-const isInhabited = (index: number): boolean => {
-  const inGround = (address: string): boolean => {
+/** Does a machine of some other Backlot, on the process runtime, have an address whose third number is `first` or one of the next? Asked of the process table. */
+const isInhabited = (first: number, count: number): boolean => {
+  const isThere = (address: string): boolean => {
     const [, b, c] = address.split(".").map(Number);
-    return (b === 192 || b === 18) && c !== undefined && c >= firstOf(index) && c < firstOf(index) + 4;
+    return (b === 192 || b === 18) && c !== undefined && c >= first && c < first + count;
   };
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .some((pid) => {
       try {
         const environ = readFileSync(`/proc/${pid}/environ`, "latin1").split("\0");
-        return environ.some((entry) => entry.startsWith("BACKLOT_BIND_ADDRESSES=") && entry.slice(23).split(" ").some(inGround));
+        return environ.some((entry) => entry.startsWith("BACKLOT_BIND_ADDRESSES=") && entry.slice(23).split(" ").some(isThere));
       } catch {
         return false; // it ended, or is not ours to read
       }
@@ -87,7 +87,7 @@ const hold = (index: number): Promise<Server | undefined> =>
 const ground = async (): Promise<{ lease: Server; ground: Ground }> => {
   for (let step = 0; step < grounds; step += 1) {
     const index = (process.pid + step) % grounds;
-    if (isInhabited(index)) continue;
+    if (isInhabited(firstOf(index), 4)) continue;
     const lease = await hold(index);
     if (!lease) continue;
     return {
@@ -100,6 +100,18 @@ const ground = async (): Promise<{ lease: Server; ground: Ground }> => {
     };
   }
   throw new Error(`all ${grounds} grounds for tests are in use`);
+};
+
+/** Third numbers of the /20s that a command line may be given in a test: it takes no smaller pool. */
+const wholePools = [240, 224, 128];
+
+/** A pool and balancers' addresses for a Backlot in a process of its own, leased as a ground is. */
+export const commandLineGround = async (): Promise<{ privatePool: string; balancerAddresses: string }> => {
+  for (const first of wholePools) {
+    if (isInhabited(first, 16) || !(await hold(first))) continue;
+    return { privatePool: `192.168.${first}.0/20`, balancerAddresses: `127.0.${first}.0/24` };
+  }
+  throw new Error("all pools for a command line are in use");
 };
 
 export const send = (url: string, method: string, path: string, headers: Headers, body?: unknown): Promise<Answer> =>
@@ -167,6 +179,7 @@ export const testConfig = async (overrides: Partial<Config> = {}): Promise<Confi
     clientKeepAlive: "on",
     balancerConnections: 10_000,
     certificates: "strict",
+    cors: "off",
     imageFallback: undefined,
     images: {},
     onExit: "stop",

@@ -26,6 +26,12 @@ const modes = {
     for (let n = 0; ; n += 3) await Promise.all([say(n), say(n + 1), say(n + 2)]);
   },
 
+  /** The same, for one that must know whom to kill: a tracer stands between. */
+  async "acks-with-pid"() {
+    print({ pid: process.pid });
+    await modes.acks();
+  },
+
   /** Holds the folder until it is killed. */
   async hold() {
     await open();

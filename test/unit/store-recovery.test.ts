@@ -48,6 +48,25 @@ test("everything in the folder is for its owner only", async () => {
   for (const name of files(folder)) expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o600);
 });
 
+test("a folder and files that others could read are closed to them, whatever the umask was", async () => {
+  const folder = tempFolder();
+  const before = process.umask(0);
+  try {
+    const store = await open(folder);
+    await add(store, "a");
+    await store.close();
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    for (const name of files(folder)) expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o600);
+  } finally {
+    process.umask(before);
+  }
+  chmodSync(folder, 0o755);
+  for (const name of files(folder)) chmodSync(join(folder, name), 0o644);
+  await (await open(folder)).close();
+  expect(statSync(folder).mode & 0o777).toBe(0o700);
+  for (const name of files(folder)) expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o600);
+});
+
 test("closing writes no snapshot when there is nothing new", async () => {
   const folder = tempFolder();
   const store = await open(folder);

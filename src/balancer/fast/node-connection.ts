@@ -1,5 +1,5 @@
 import { connect, type Socket } from "node:net";
-import { codeOf } from "../attempt.js";
+import { codeOf } from "../../kernel/remedy.js";
 import type { PlaneEndpoint } from "../plane.js";
 
 /** Who uses a connection to a node at the moment. */

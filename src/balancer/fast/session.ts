@@ -61,11 +61,16 @@ export class Session implements Exchange, AnswerSink {
   #deadlineMs = Number.POSITIVE_INFINITY;
   #waiting: Waiting = "idle";
   #quietTurns = 0;
+  /** The client has more answers to take than it may; what it sent ahead waits. */
+  #stalled = false;
+  /** The last bytes for the client are written. */
+  #over = false;
   #gone = false;
 
   readonly #onData = (bytes: Buffer): void => this.#read(bytes);
   readonly #onEnd = (): void => this.#clientEnd();
   readonly #onDrain = (): void => {
+    if (this.#stalled) this.#goOn();
     if (!this.#nodePaused) return;
     this.#nodePaused = false;
     if (this.#waiting === "reader") this.#wait(undefined, 0);
@@ -95,7 +100,7 @@ export class Session implements Exchange, AnswerSink {
   /** Ends the connection now when nothing is under way, else after the current answer. */
   retire() {
     this.#leaving = true;
-    if (!this.#request && !this.#ahead) this.#client.end(() => this.#client.destroy());
+    if (!this.#request && !this.#ahead) this.#endIdle();
   }
 
   #wait(what: Waiting, ms: number) {
@@ -118,7 +123,7 @@ export class Session implements Exchange, AnswerSink {
         return this.#askHalfClosed();
       case "idle":
         // Silent from the start: told why, as in the careful lane. Between requests: closed without a word (RFC 9112 section 9.5).
-        if (this.#startedMs > 0) return void this.#client.end(() => this.#client.destroy());
+        if (this.#startedMs > 0) return this.#endIdle();
         return this.#sayLast({ status: 408, token: "too-slow", sentence: "The request head did not arrive in time." });
       default:
         this.#client.destroy();
@@ -128,7 +133,8 @@ export class Session implements Exchange, AnswerSink {
   // ---- from the client
 
   #read(bytes: Buffer) {
-    if (this.#waiting === "linger") return;
+    if (this.#over) return;
+    if (this.#stalled) return this.#keepAhead(bytes);
     if (!this.#request) return this.#readHead(bytes);
     if (this.#bodyDone) this.#keepAhead(bytes);
     else this.#readBody(bytes);
@@ -218,7 +224,8 @@ export class Session implements Exchange, AnswerSink {
 
   #clientEnd() {
     this.#clientEnded = true;
-    if (!this.#request || this.#waiting === "linger") return void this.#client.end(() => this.#client.destroy());
+    if (this.#over) return void this.#client.end(() => this.#client.destroy());
+    if (!this.#request) return this.#endIdle();
     if (!this.#bodyDone) return this.#refuseBody({ status: 400, token: "bad-request", sentence: "The request body ended early." });
     this.#closeAfter = true;
     this.#quietTurns = 0;
@@ -413,6 +420,15 @@ export class Session implements Exchange, AnswerSink {
       return this.#linger();
     }
     this.#request = undefined;
+    if (this.#client.writableLength <= HIGH_WATER_BYTES) return this.#goOn();
+    this.#stalled = true;
+    this.#clientPaused = true;
+    this.#client.pause();
+    this.#wait("reader", this.#lane.limits.readMs);
+  }
+
+  #goOn() {
+    this.#stalled = false;
     this.#wait("idle", this.#lane.limits.keepAliveMs);
     if (this.#ahead) setImmediate(this.#onTurn);
     else if (this.#clientPaused) this.#client.resume();
@@ -430,9 +446,19 @@ export class Session implements Exchange, AnswerSink {
 
   // ---- endings
 
+  /** Nothing is under way. */
+  #endIdle() {
+    this.#over = true;
+    this.#wait("reader", this.#lane.limits.readMs);
+    this.#client.end(() => this.#client.destroy());
+  }
+
+  /** The moment in which a client may read its last bytes begins when the system has them all: a slow client takes its time until then. */
   #linger() {
+    this.#over = true;
     this.#ahead = undefined;
-    this.#wait("linger", LINGER_MS);
+    this.#wait("reader", this.#lane.limits.readMs);
+    this.#client.once("finish", () => this.#wait("linger", LINGER_MS));
     this.#client.resume();
   }
 
@@ -469,6 +495,7 @@ export class Session implements Exchange, AnswerSink {
     this.#lane.hint((this.#node as NodeSpec).id, reason);
     this.#client.uncork();
     this.#client.destroySoon();
+    this.#over = true;
     this.#wait("linger", LINGER_MS);
   }
 

@@ -37,7 +37,7 @@ const direction = (from: 0 | 1) => {
   };
   const memberName = (name: string, value: unknown): string =>
     members.get(name) ?? (Array.isArray(value) ? listMembers.get(name) : undefined) ?? name;
-  const scopeText = (text: string): string => text.replace(/[a-z_]+(?=:)/g, (word) => scopes.get(word) ?? word);
+  const scopeText = (text: string): string => text.replace(/(?<![a-z_])[a-z_]+(?=:)/g, (word) => scopes.get(word) ?? word);
   const urlText = (text: string): string =>
     begun(begun(text, table.collections), [[`/v4/images/${table.slugBeginnings[0]}`, `/v4/images/${table.slugBeginnings[1]}`]]);
 

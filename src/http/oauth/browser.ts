@@ -49,14 +49,8 @@ const formAction = (redirectUri: string | undefined): string => {
   return `'self' ${origin === "null" ? protocol : origin}`;
 };
 
-const withoutCors = (res: Response): void => {
-  for (const name of ["Origin", "Methods", "Headers"]) res.removeHeader(`Access-Control-Allow-${name}`);
-  res.removeHeader("Access-Control-Expose-Headers");
-};
-
 export const sendPage = (res: Response, status: number, html: string, redirectUri?: string): void => {
   const bytes = Buffer.from(html);
-  withoutCors(res);
   res.setHeader(
     "Content-Security-Policy",
     `default-src 'none'; style-src ${styleHash}; img-src 'self' data:; form-action ${formAction(redirectUri)}; frame-ancestors 'none'; base-uri 'none'`,
@@ -67,7 +61,6 @@ export const sendPage = (res: Response, status: number, html: string, redirectUr
 };
 
 export const seeOther = (res: Response, to: string): void => {
-  withoutCors(res);
   res.setHeader("Referrer-Policy", "no-referrer");
   res.writeHead(303, { Location: to, "Content-Length": 0 }).end();
 };

@@ -24,7 +24,10 @@ export const RootPass = text(7, 128).refine(
 );
 export const PublicKey = z
   .string()
-  .regex(/^(ssh-(rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+( [^\r\n]*)?\s*$/, "Must be a public key in OpenSSH form.");
+  .regex(
+    /^(ssh-(rsa|ed25519|dss)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+([ \t][^\r\n]*)?([\r\n]\s*)?$/,
+    "Must be a public key in OpenSSH form.",
+  );
 
 /** The members that create, rebuild and disk create share. */
 export const deploymentFields = {

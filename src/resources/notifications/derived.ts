@@ -21,13 +21,18 @@ const lastStarts = (store: CloudStore, wanted: Set<number>): Map<number, EventRo
   return found;
 };
 
-/** Instances that should have come up and did not. */
-const failedStarts = ({ store }: Pick<Cloud, "store">): Notice[] => {
+/** Instances that should run and do not: those that did not come up, and those that died. */
+const downInstances = ({ store }: Pick<Cloud, "store">): Notice[] => {
   const idle = store.list("instance").filter((row) => row.job === null && observed(store, "instance", row.id)?.running !== true);
   const last = lastStarts(store, new Set(idle.map((row) => row.id)));
   return idle.flatMap((row): Notice[] => {
     const event = last.get(row.id);
-    if (event?.status !== "failed") return [];
+    const problem = observed(store, "instance", row.id)?.problem;
+    if (event?.status !== "failed") {
+      if (row.power === "off" || !problem) return [];
+      const message = `${row.label}: ${problem}${row.watchdogEnabled ? " Its watchdog restarts it." : ""}`;
+      return [{ label: "An instance is down", message, type: "notice", severity: "major", entity: instanceEntity(row), sinceMs: null }];
+    }
     return [
       {
         label: "An instance did not boot",
@@ -86,7 +91,7 @@ const unpaidBalance = ({ store }: Pick<Cloud, "store">): Notice[] => {
 
 /** What can be read off the rows and what was observed of them: one line a source. */
 const sources: ReadonlyArray<(cloud: Pick<Cloud, "store">) => Notice[]> = [
-  failedStarts,
+  downInstances,
   substitutedImages,
   failedListeners,
   troubledVolumes,

@@ -73,11 +73,17 @@ export const createProblems = (
   return problems;
 };
 
-const words = { creating: "still being made", resizing: "still being resized", deleting: "being deleted", active: "changing", offline: "changing" };
+const words = {
+  creating: "still being made",
+  resizing: "still being resized",
+  deleting: "being deleted",
+  active: "being attached or detached",
+  offline: "being attached or detached",
+};
 
 /** Contract 11: a volume with a job under way takes no other. */
 const requireIdle = (row: VolumeRow): void => {
-  if (row.jobs.length > 0) throw invalid(`The volume is ${words[volumeStatus(row)]}; try again when it is active.`);
+  if (row.jobs.length > 0) throw invalid(`The volume is ${words[volumeStatus(row)]}; try again when that is done, see its events.`);
 };
 
 const requireMade = (row: VolumeRow): void => {

@@ -24,7 +24,7 @@ const passwords = "etc/shadow";
 /** A line of some 120 bytes an account. */
 const mostPasswordBytes = 1024 * 1024;
 
-const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/\/+$/, "");
+const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/(?<!\/)\/+$/, "");
 
 const isLeftOut = (path: string): boolean => bootMarks.test(path) || identity.test(path);
 

@@ -22,6 +22,8 @@ export interface SeenContainer {
   isGuest: boolean;
   /** Network name -> the address it is fixed to there. */
   addresses: ReadonlyMap<string, string>;
+  /** Why it does not run, once it was looked at closely. */
+  end?: string | undefined;
 }
 
 /** A network this machine belongs on, with its address there; `key` is a region id or "public". */
@@ -84,10 +86,26 @@ export const machineOf = (seen: SeenContainer, guest: GuestState): Machine => ({
   running: seen.state === "running",
   boots: guest.boots ?? seen.bootsAtCreation,
   containerId: seen.id,
+  addresses: [...seen.addresses.values()],
+  ...(seen.end === undefined ? {} : { end: seen.end }),
   ...(seen.hasScript ? { script: { exitCode: guest.exitCode } } : {}),
   ...(seen.substituted === undefined ? {} : { substitutedImage: seen.substituted }),
   ...(seen.isGuest ? {} : { ownEntrypoint: true }),
 });
+
+/** Pure: why a container does not run, from the engine's record of it; undefined for one that runs, or never did. */
+export const endOf = ({
+  Status,
+  OOMKilled,
+  ExitCode,
+  Error: said,
+}: Pick<Docker.ContainerInspectInfo["State"], "Status" | "OOMKilled" | "ExitCode" | "Error">): string | undefined => {
+  if (Status === "paused") return "It is paused (docker pause).";
+  if (Status === "removing" || Status === "dead") return "Its container is being removed.";
+  if (Status !== "exited") return undefined;
+  if (OOMKilled) return "It ran out of memory and was killed.";
+  return `It stopped by itself, with exit code ${ExitCode}${said ? ` (${said})` : ""}.`;
+};
 
 /** The first address of each kind is the engine's to fix; the others are added in the guest (extra-addresses.ts). */
 export const attachments = (owner: string, spec: MachineSpec, publicPool: string): Attachment[] => {

@@ -30,6 +30,7 @@ import { type ImageMap, isOwnGuestImage } from "./images.js";
 import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { settledGuests } from "./settled-guests.js";
+import { strangerFault } from "./strangers.js";
 import { turns } from "./turns.js";
 import { helpersOf, volumeHelper } from "./volume-helper.js";
 import { engineVolumes } from "./volumes.js";
@@ -69,11 +70,11 @@ const freshGuest: GuestState = { boots: undefined, exitCode: null, extraAddresse
 /** How long a machine waits for another of ours to let go of an address that was assigned to it, in ms. */
 const releaseMs = 10_000;
 /**
- * Made anew rather than started: a dead container is one the engine failed to remove, and one that never took what its first start hands over
- * (a crash came between) has nothing on its disk.
+ * Made anew rather than started: one that is being removed cannot be kept from it, a dead one the engine failed to remove, and one that never
+ * took what its first start hands over (a crash came between) has nothing on its disk.
  */
 const isSpent = ({ state }: SeenContainer, { boots }: GuestState, { running }: MachineSpec): boolean =>
-  state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
+  state === "removing" || state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
 
 const isLive = (state: string): boolean => state === "running" || state === "paused" || state === "restarting";
 
@@ -376,6 +377,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
           return await ensure(spec, signal);
         } catch (error) {
           if (signal?.aborted) throw signal.reason;
+          const wanted = attachments(owner, spec, publicPool);
+          const own = seen(spec.instance).then((all) => all.find((one) => one.fingerprint === spec.fingerprint)?.id);
+          const stranger = await own.then((id) => strangerFault(docker, spec.instance, id, wanted)).catch(() => undefined);
+          if (stranger) throw stranger;
           throw engineFault(`bring instance ${spec.instance} to its wanted state`, error);
         }
       }),

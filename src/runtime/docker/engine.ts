@@ -27,7 +27,7 @@ const unreachable = (error: unknown): string | undefined => {
 export const saidBy = (error: unknown): string => {
   const said = (error as { json?: { message?: unknown } } | null)?.json?.message;
   const text = typeof said === "string" ? said : reasonOf(error).replace(/^\(HTTP code \d+\) [a-z ]+ - /, "");
-  return text.trim().replace(/\.+$/, "");
+  return text.trim().replace(/(?<!\.)\.+$/, "");
 };
 
 /**

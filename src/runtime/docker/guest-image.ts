@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
 import type Docker from "dockerode";
 import { pack } from "tar-stream";
 import { Fault } from "../../kernel/fault.js";
+import { packageFolder } from "../../kernel/package-folder.js";
 import { captureTag } from "./captures.js";
 import { connectEngine, type EngineConnection } from "./connection.js";
 import { asking, engineFault, saidBy, statusOf } from "./engine.js";
@@ -16,9 +16,8 @@ import { jsonLines } from "./json-lines.js";
 import { labels } from "./labels.js";
 import { turns } from "./turns.js";
 
-const packageFolder = new URL("../../../", import.meta.url);
-const recipeFolder = fileURLToPath(new URL("docker/guest", packageFolder));
-const baseScript = fileURLToPath(new URL("docker/base-tarball.sh", packageFolder));
+const recipeFolder = join(packageFolder, "docker/guest");
+const baseScript = join(packageFolder, "docker/base-tarball.sh");
 
 /** A registry that says nothing for this long is not reachable. */
 const registrySilenceMs = 20_000;
@@ -55,7 +54,7 @@ export interface GuestImageOptions {
 }
 
 export const defaultImageMap = async (): Promise<ImageMap> =>
-  JSON.parse(await readFile(new URL("fixtures/oci-images.json", packageFolder), "utf8")) as ImageMap;
+  JSON.parse(await readFile(join(packageFolder, "fixtures/oci-images.json"), "utf8")) as ImageMap;
 
 interface ProgressLine {
   stream?: string;

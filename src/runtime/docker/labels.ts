@@ -37,7 +37,7 @@ export const nameSafe = (text: string): string =>
   text
     .replace(/[^A-Za-z0-9-]+/g, "-")
     .slice(0, 63)
-    .replace(/^-+|-+$/g, "");
+    .replace(/^-+|(?<!-)-+$/g, "");
 
 export const networkName = (owner: string, network: string): string => `backlot-${nameSafe(owner).slice(0, 8)}-${nameSafe(network)}`;
 

@@ -1,5 +1,5 @@
 import type Docker from "dockerode";
-import type { SeenContainer } from "./container.js";
+import { endOf, type SeenContainer } from "./container.js";
 import { tolerating } from "./engine.js";
 import { type GuestState, guestState } from "./guest-files.js";
 
@@ -23,12 +23,14 @@ export const settledGuests = (): SettledGuests => {
       // Gone while we looked: the engine's list lags behind its "die" event (it reads a copy); an inspection waits for the container itself.
       let state = seen.state === "running" ? "exited" : seen.state;
       let times = "";
+      let end: string | undefined;
       await tolerating([404], async () => {
         const { State } = await box.inspect();
         state = State.Status;
+        end = endOf(State);
         times = `${State.StartedAt} ${State.FinishedAt}`;
       });
-      const now = { ...seen, state };
+      const now = { ...seen, state, end };
       const known = settled.get(seen.id);
       if (known && known.times === times) return [now, known.guest];
       const guest = await guestState(box);

@@ -1,6 +1,8 @@
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type Docker from "dockerode";
 import { Fault } from "../../kernel/fault.js";
+import { packageFolder } from "../../kernel/package-folder.js";
 import { framesText } from "./boot-log.js";
 import { asking, saidBy, tolerating } from "./engine.js";
 import { labels, type Owner, ownerLabels } from "./labels.js";
@@ -42,7 +44,7 @@ interface HelperOptions {
   left: readonly string[];
 }
 
-const program = new URL("../../../docker/volumes/backlot-volume.py", import.meta.url);
+const program = join(packageFolder, "docker/volumes/backlot-volume.py");
 
 /** What losetup, mkfs, mount and the way into a guest's namespace need. Not `--privileged`: no device but loop, no other capability. */
 const capabilities = ["DAC_OVERRIDE", "MKNOD", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE"];

@@ -47,7 +47,7 @@ export const deaths = (died: (instance: number) => void): Deaths => {
   const schedule = (): void => {
     if (timer || closed || adopted.size + scripts.size === 0) return;
     timer = setTimeout(async () => {
-      await look();
+      await look().catch(() => {}); // nobody could look: whoever asks for machines is told why
       timer = undefined;
       schedule();
     }, lookMs);

@@ -28,8 +28,15 @@ const absent = (error: unknown): undefined => {
 
 const exists = async (path: string): Promise<boolean> => (await stat(path).catch(absent)) !== undefined;
 
+/** Synced before it has its name: after a power cut an empty record would be taken for a disk that was never made, and removed. */
 const writeWhole = async (path: string, text: string): Promise<void> => {
-  await writeFile(`${path}.new`, text, { mode: 0o600 });
+  const file = await open(`${path}.new`, "w", 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
   await rename(`${path}.new`, path);
 };
 

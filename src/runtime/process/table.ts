@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { isExhaustion } from "../../kernel/remedy.js";
 
 /**
  * The process table, read from /proc and never remembered. A process of ours is known by the markers in its environment: children
@@ -74,7 +75,9 @@ export const markedProcess = (pid: number): MarkedProcess | undefined => {
     // The name in parentheses may hold anything; fields are counted from behind it (proc(5): 3 state, 6 session, 22 starttime).
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     return { pid, marker, session: Number(fields[3]), startTicks: fields[19] ?? "" };
-  } catch {
+  } catch (error) {
+    // Without a descriptor to look with, nobody may conclude that it is gone.
+    if (isExhaustion(error)) throw error;
     return undefined;
   }
 };

@@ -27,11 +27,11 @@ const linksTo = async (folder: string, machine: string): Promise<string[]> => {
 export const folderVolumes = (stateFolder: string, isRunning: (instance: number) => Promise<boolean>): RuntimeVolumes => {
   const folderOf = (volume: number): string => join(stateFolder, "volumes", String(volume));
   const tails = new Map<number, Promise<unknown>>();
-  const inTurn = <T>(volume: number, act: () => Promise<T>): Promise<T> => {
-    const turn = (tails.get(volume) ?? Promise.resolve()).catch(() => undefined).then(act);
-    tails.set(volume, turn);
+  const inTurn = <T>(key: number, act: () => Promise<T>): Promise<T> => {
+    const turn = (tails.get(key) ?? Promise.resolve()).catch(() => undefined).then(act);
+    tails.set(key, turn);
     const leave = (): void => {
-      if (tails.get(volume) === turn) tails.delete(volume);
+      if (tails.get(key) === turn) tails.delete(key);
     };
     turn.then(leave, leave);
     return turn;
@@ -59,9 +59,8 @@ export const folderVolumes = (stateFolder: string, isRunning: (instance: number)
     }
   };
 
-  const ensure = async (spec: VolumeSpec): Promise<VolumeState> => {
+  const link = async (spec: VolumeSpec): Promise<VolumeState> => {
     const folder = folderOf(spec.volume);
-    await make(folder, spec.copyOf);
     await unlinkElsewhere(folder, spec.instance, spec.label);
     if (spec.instance === null || !(await isRunning(spec.instance))) return { path: null, note: null };
     const path = join(diskFolder(stateFolder, spec.instance), "mnt", spec.label);
@@ -72,13 +71,20 @@ export const folderVolumes = (stateFolder: string, isRunning: (instance: number)
     return { path, note: null };
   };
 
+  /** Who takes the last link out of a machine takes its `mnt/` along, which another volume may be about to be linked in. */
+  const allLinks = 0;
+  const ensure = async (spec: VolumeSpec): Promise<VolumeState> => {
+    await make(folderOf(spec.volume), spec.copyOf);
+    return inTurn(allLinks, () => link(spec));
+  };
+
   return {
     list: async () => ((await readdir(join(stateFolder, "volumes")).catch(absent)) ?? []).filter((name) => /^[1-9]\d*$/.test(name)).map(Number),
     ensure: (spec) => inTurn(spec.volume, () => ensure(spec)),
     remove: (volume) =>
       inTurn(volume, async () => {
         const folder = folderOf(volume);
-        await unlinkElsewhere(folder, null, "");
+        await inTurn(allLinks, () => unlinkElsewhere(folder, null, ""));
         await rm(`${folder}.new`, { recursive: true, force: true });
         await rm(folder, { recursive: true, force: true, maxRetries: 3 });
       }),

@@ -233,4 +233,23 @@ describe("machines of the process runtime", () => {
     expect(processesWith("BACKLOT_OWNER=gone")).toEqual([]);
     expect(await stat(join(ground.stateFolder, "machines", "5", "root", "kept", "file"))).toBeDefined();
   });
+
+  it("has volumes come and go in one machine at once, none disturbs another", async () => {
+    await ground.driver.ensure(ground.spec());
+    const { volumes } = ground.driver;
+    const spec = (volume: number, instance: number | null) => ({ volume, label: `data-${volume}`, bytes: 1, copyOf: null, instance });
+    let isOver = false;
+    const elsewhere = [2, 3, 4, 5].map(async (volume) => {
+      while (!isOver) await volumes.ensure(spec(volume, null));
+    });
+    try {
+      for (let round = 0; round < 60; round += 1) {
+        expect((await volumes.ensure(spec(1, 1))).path).toMatch(/data-1$/);
+        expect((await volumes.ensure(spec(1, null))).path).toBeNull();
+      }
+    } finally {
+      isOver = true;
+      await Promise.all(elsewhere);
+    }
+  });
 });

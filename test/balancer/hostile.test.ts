@@ -1,0 +1,164 @@
+import { connect } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { until } from "../support/until.js";
+import { applyOpen, closeOpened, makePair, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
+
+afterEach(closeOpened);
+
+/** Clients of each bad kind, all at once. */
+const CROWD = 200;
+const BIG_ANSWER = Buffer.from(ok("x".repeat(8_000_000)));
+
+type Client = Awaited<ReturnType<typeof rawClient>>;
+
+/** Answers whole requests: `/big` with more than all buffers on the way can take, everything else with `hi`. */
+const webNode = () =>
+  rawBackend((socket, said, connection) => {
+    const heads = said.split("\r\n\r\n");
+    const state = answered.get(connection) ?? 0;
+    for (let index = state; index < heads.length - 1; index++) {
+      const head = heads[index] ?? "";
+      if (head.startsWith("POST")) continue; // its body never comes
+      socket.write(head.startsWith("GET /big") ? BIG_ANSWER : ok("hi"));
+    }
+    answered.set(connection, heads.length - 1);
+  });
+const answered = new Map<number, number>();
+afterEach(() => answered.clear());
+
+const crowd = (port: number, join: (client: Client) => void): Promise<Client[]> =>
+  Promise.all(
+    Array.from({ length: CROWD }, async () => {
+      const client = await rawClient(port);
+      join(client);
+      return client;
+    }),
+  );
+
+const good = async (port: number): Promise<string> => {
+  const client = await rawClient(port);
+  client.say(request("GET /", ["Connection: close"]));
+  await until(client.gone);
+  return client.heard.text;
+};
+
+describe.each([true, false])("fast lane %s", (fastLane) => {
+  test("slow heads, slow bodies and slow readers, 200 of each at once, do not keep others from their answers", async () => {
+    const backend = await webNode();
+    const port = await applyOpen(startPlane({ fastLane }), spec([node(1, backend.port)]));
+    const heads = await crowd(port, ({ say }) => void say("GET / HTTP/1.1\r\nHost: a"));
+    const bodies = await crowd(port, ({ say }) => void say(request("POST /", ["Content-Length: 1000000"], "a little")));
+    const readers = await crowd(port, ({ socket, say }) => {
+      socket.pause();
+      say(request("GET /big"));
+    });
+    await until(() => backend.open.size === 2 * CROWD);
+    for (let turn = 0; turn < 50; turn++) expect(await good(port)).toMatch(/^HTTP\/1\.1 200 [\s\S]*hi$/);
+    for (const { socket } of [...heads, ...bodies]) {
+      socket.write("x");
+      expect(socket.readyState).toBe("open");
+    }
+    // The node is held back as well: what its readers leave lies in its own buffers, not in ours.
+    for (const socket of backend.open) expect(socket.destroyed).toBe(false);
+    for (const client of readers) expect(client.gone()).toBe(false);
+  });
+
+  test("a client that pipelines and reads nothing gets no further answers made, and is cut off", async () => {
+    const answer = Buffer.from(ok("x".repeat(30_000)));
+    let asked = 0;
+    const backend = await rawBackend((socket, said, connection) => {
+      const heads = said.split("\r\n\r\n").length - 1;
+      for (let index = answered.get(connection) ?? 0; index < heads; index++) {
+        asked++;
+        socket.write(answer);
+      }
+      answered.set(connection, heads);
+    });
+    const port = await applyOpen(startPlane({ fastLane, limits: { readMs: 500 } }), spec([node(1, backend.port)]));
+    const client = connect({ port, host: "127.0.0.1" }).on("error", () => undefined);
+    client.pause();
+    const closed = new Promise((resolve) => client.once("close", resolve));
+    client.write(request("GET /").repeat(2_000));
+    // A paused socket hears of the end only by writing.
+    const writing = setInterval(() => client.write(request("GET /")), 20);
+    await closed;
+    clearInterval(writing);
+    // As many as the kernel's buffers hold.
+    expect(asked).toBeLessThan(1_000);
+  });
+
+  test("a client that asks further and further ahead is not read from", async () => {
+    const backend = await rawBackend(() => undefined);
+    const plane = startPlane({ fastLane });
+    const port = await applyOpen(plane, spec([node(1, backend.port)]));
+    const client = await rawClient(port);
+    const crowd = request("GET /").repeat(1_000);
+    client.socket.on("drain", () => client.say(crowd));
+    while (client.say(crowd));
+    let [last, quiet] = [-1, 0];
+    const taken = await until(async () => {
+      const { bytesIn = 0 } = (await plane.counters())["config:1"] ?? {};
+      quiet = bytesIn === last ? quiet + 1 : 0;
+      last = bytesIn;
+      return quiet === 20 && bytesIn;
+    });
+    expect(taken).toBeLessThan(400_000);
+    expect((await plane.counters())["config:1"]?.requests).toBeLessThanOrEqual(512);
+  });
+
+  test.each([
+    ["one field of 100 kB", `X-Big: ${"a".repeat(100_000)}\r\n`],
+    ["20,000 fields", "X-Many: 1\r\n".repeat(20_000)],
+    ["fields that never end", `${"X-More: 1\r\n".repeat(12_000)}X-Mor`],
+  ])("a header bomb (%s) is 431 and reaches no node", async (_what, fields) => {
+    const backend = await webNode();
+    const port = await applyOpen(startPlane({ fastLane }), spec([node(1, backend.port)]));
+    const client = await rawClient(port);
+    client.say(`GET / HTTP/1.1\r\nHost: test\r\n${fields}\r\n\r\n`);
+    await until(client.gone);
+    expect(client.heard.text).toMatch(/^HTTP\/1\.1 431 [\s\S]*X-Backlot-Reason: too-large\r\n/);
+    expect(backend.accepted()).toBe(0);
+    expect(await good(port)).toMatch(/ 200 OK/);
+  });
+
+  test("bytes that are no HTTP are refused, whatever they are", async () => {
+    const backend = await webNode();
+    const port = await applyOpen(startPlane({ fastLane }), spec([node(1, backend.port)]));
+    for (const bytes of [
+      "\0\r\n\r\n",
+      "\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03\r\n\r\n",
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+      "a\n\n",
+      "\xff".repeat(70_000),
+    ]) {
+      const client = await rawClient(port);
+      client.say(bytes);
+      await until(client.gone);
+      expect(client.heard.text, JSON.stringify(bytes.slice(0, 20))).toMatch(/^HTTP\/1\.1 (400|431|505) /);
+    }
+    expect(backend.accepted()).toBe(0);
+  });
+});
+
+test("a TLS client that does not finish its handshake is let go", async () => {
+  const backend = await webNode();
+  const tls = { ...makePair("hostile.test"), cipherSuite: "recommended" as const };
+  const port = await applyOpen(startPlane({ limits: { handshakeMs: 500 } }), spec([node(1, backend.port)], { protocol: "https", tls }));
+  const silent = await crowd(port, ({ say }) => void say("\x16\x03\x01"));
+  await until(() => silent.every(({ gone }) => gone()));
+});
+
+test("a flood of connections beyond the bound leaves the listener as it was", async () => {
+  const backend = await webNode();
+  const plane = startPlane({ maxConnections: 50 });
+  const port = await applyOpen(plane, spec([node(1, backend.port)]));
+  const held = await Promise.all(Array.from({ length: 50 }, () => rawClient(port)));
+  const flood = await Promise.all(Array.from({ length: 1_000 }, () => rawClient(port)));
+  await until(() => flood.every(({ gone }) => gone()));
+  for (const { heard } of flood) expect(heard.text === "" || heard.text.includes("X-Backlot-Reason: too-many-connections")).toBe(true);
+  expect(flood.filter(({ heard }) => heard.text !== "").length).toBeGreaterThan(0);
+  for (const client of held) expect(client.gone()).toBe(false);
+  held[0]?.socket.destroy();
+  await until(async () => (await good(port)).includes(" 200 OK"));
+  expect((await plane.counters())["config:1"]?.connections).toBeLessThan(60);
+});

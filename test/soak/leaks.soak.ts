@@ -1,0 +1,23 @@
+import { writeFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { figuresOf, leakSoak } from "./leaks.js";
+import { curves } from "./picture.js";
+
+const picture = new URL("../../docs/soak.svg", import.meta.url);
+
+test("an hour of simulated time of everything that comes and goes: memory, descriptors, sockets and timers end where they began", async () => {
+  const samples = await leakSoak(15, 70);
+  const minutes = Math.round(samples.at(-1)?.minute ?? 0);
+  const measured = samples.map((sample) => ({ minute: sample.minute, ...figuresOf(sample) }));
+  const [first, last] = [measured[0], measured.at(-1)];
+  if (!first || !last) throw new Error("nothing was measured");
+  const caption = `${minutes} simulated minutes, ${samples.length - 1} rounds; at the end RSS ${Math.round(last.rss / 2 ** 20)} MB, heap ${Math.round(last.heapUsed / 2 ** 20)} MB, ${last.descriptors} descriptors, ${last.sockets} sockets, ${last.timers} timers`;
+  writeFileSync(picture, curves(measured, caption));
+  console.log(caption);
+  console.log(JSON.stringify({ first, last }));
+  expect(minutes).toBeGreaterThanOrEqual(60);
+  for (const what of ["rss", "descriptors", "sockets", "timers"] as const) {
+    expect(last[what], what).toBeLessThanOrEqual(first[what] * 1.1);
+    expect(last[what], what).toBeGreaterThanOrEqual(first[what] * 0.9);
+  }
+});
