@@ -349,7 +349,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const before = guest;
     guest = await power(container, guest, spec);
     if (spec.running) await fitAddresses(container, guest, spec, moved || guest !== before);
-    return machineOf({ ...container, state: spec.running ? "running" : "exited" }, guest);
+    const { addresses } = container;
+    const has = attachments(owner, spec, publicPool).map(({ name, address }) => [name, address ?? addresses.get(name) ?? ""] as const);
+    return machineOf({ ...container, addresses: new Map(has), state: spec.running ? "running" : "exited" }, guest);
   };
 
   return {
