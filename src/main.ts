@@ -110,6 +110,7 @@ const openMachinesRoom = async (
     imageFallback: config.imageFallback,
     ownImages: config.images,
     allowHostScripts: config.allowHostScripts,
+    dial: config.dial,
     guestResolvers,
     onProgress: (line) => {
       hooks.onProgress?.(line);

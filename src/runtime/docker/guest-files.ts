@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import type Docker from "dockerode";
 import { extract, pack } from "tar-stream";
 import type { MachineSpec } from "../driver.js";
-import { statusOf, tolerating } from "./engine.js";
+import { statusOf } from "./engine.js";
 
 /** Where the guest keeps what driver and boot program tell each other (docker/guest/backlot-boot). */
 const keptFolder = "/var/lib/backlot";
@@ -113,15 +113,31 @@ export const handOver = async (container: Docker.Container, files: readonly Gues
   input.end(archive);
 };
 
+/** Is it gone, or going? While the engine takes a container away, its refusals are errors of all kinds (500, with words of its storage). */
+const isGoing = async (container: Docker.Container): Promise<boolean> => {
+  try {
+    return ["removing", "dead"].includes((await container.inspect()).State.Status);
+  } catch (error) {
+    if (statusOf(error) === 404) return true;
+    throw error;
+  }
+};
+
 /** Whoever is root in a guest may put anything there; a mark of ours is a line. */
 const mostMarkBytes = 4 * 1024;
 const mostKeptBytes = 256 * 1024;
 const markNames = ["boots", "script-exit", "extra-addresses"] as const;
 
-/** The files of an archive by their names, small ones only; undefined when there is more than `mostKeptBytes` of it, and no more is read. */
+/** The first bytes of the files of an archive by their names; undefined when there is more than `mostKeptBytes` of it, and no more is read. */
 const marksIn = async (container: Docker.Container, path: string): Promise<Map<string, string> | undefined> => {
   const texts = new Map<string, string>();
-  const archive = (await container.getArchive({ path })) as Readable;
+  let archive: Readable;
+  try {
+    archive = (await container.getArchive({ path })) as Readable;
+  } catch (error) {
+    if (statusOf(error) !== 404 && !(await isGoing(container))) throw error;
+    return texts;
+  }
   let left = mostKeptBytes;
   const bounded = async function* (): AsyncGenerator<Buffer> {
     for await (const chunk of archive as AsyncIterable<Buffer>) {
@@ -144,45 +160,26 @@ const marksIn = async (container: Docker.Container, path: string): Promise<Map<s
   try {
     await pipeline(bounded, reader as unknown as NodeJS.WritableStream);
   } catch (error) {
-    // Cut off by us, in the middle of a file.
-    if (left >= 0) throw error;
+    // Less than nothing left: cut off by us, in the middle of a file.
+    if (left >= 0 && !(await isGoing(container))) throw error;
+    if (left >= 0) texts.clear();
   } finally {
     archive.destroy();
   }
   return left < 0 ? undefined : texts;
 };
 
-/** Is it gone, or going? While the engine takes a container away, its refusals are errors of all kinds (500, with words of its storage). */
-const isGoing = async (container: Docker.Container): Promise<boolean> => {
-  try {
-    return ["removing", "dead"].includes((await container.inspect()).State.Status);
-  } catch (error) {
-    if (statusOf(error) === 404) return true;
-    throw error;
-  }
-};
-
-/** One request for all marks, unless somebody fills their folder: then one for each. */
-const allMarks = async (container: Docker.Container): Promise<ReadonlyMap<string, string>> => {
-  const found = await marksIn(container, keptFolder);
-  if (found) return found;
-  const marks = new Map<string, string>();
-  for (const name of markNames) {
-    await tolerating([404], async () => {
-      for (const [, text] of (await marksIn(container, `${keptFolder}/${name}`)) ?? []) marks.set(name, text);
-    });
-  }
-  return marks;
-};
-
-/** Reads what the guest says about itself. A container that is gone, or going, or has not said anything, gives an empty state. */
+/**
+ * Reads what the guest says about itself; one request, unless somebody fills the folder. A container that is gone or going, or has not said
+ * anything, gives an empty state.
+ */
 export const guestState = async (container: Docker.Container): Promise<GuestState> => {
-  let marks: ReadonlyMap<string, string> = new Map();
-  try {
-    marks = await allMarks(container);
-  } catch (error) {
-    if (statusOf(error) !== 404 && !(await isGoing(container))) throw error;
+  let texts = await marksIn(container, keptFolder);
+  if (texts === undefined) {
+    texts = new Map();
+    for (const name of markNames) for (const [, text] of (await marksIn(container, `${keptFolder}/${name}`)) ?? []) texts.set(name, text);
   }
+  const marks = texts;
   const numberIn = (name: (typeof markNames)[number]) => (/^\d{1,15}$/.test(marks.get(name) ?? "") ? Number(marks.get(name)) : undefined);
   return { boots: numberIn("boots"), exitCode: numberIn("script-exit") ?? null, extraAddresses: marks.get("extra-addresses") ?? "" };
 };

@@ -1,12 +1,14 @@
 import { connectEngine, type EngineConnection } from "./connection.js";
 import { asking, tolerating } from "./engine.js";
-import { labels } from "./labels.js";
+import { labels, thisHost } from "./labels.js";
 
 /** Everything on the engine that carries one Backlot's labels. */
 export interface OwnedThings {
   owner: string;
   /** Where that Backlot keeps its state; "" on a thing that does not say. */
   stateFolder: string;
+  /** The machine that folder is on, when it is not this one. */
+  elsewhere: string | undefined;
   containers: Array<{ id: string; name: string; running: boolean }>;
   networks: Array<{ id: string; name: string }>;
   /** Copies of disks, and images made from them, by their tag, or by their id when they have none. Guest images belong to no one Backlot. */
@@ -27,12 +29,15 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
       docker.listVolumes({ filters: { label } }),
     ]),
   );
+  const here = thisHost();
   const owners = new Map<string, OwnedThings>();
   const of = (on: Record<string, string>): OwnedThings => {
     const owner = on[labels.owner] ?? "";
     const stateFolder = on[labels.state] ?? "";
-    const key = `${owner}\0${stateFolder}`;
-    const things = owners.get(key) ?? { owner, stateFolder, containers: [], networks: [], images: [], volumes: [] };
+    const host = on[labels.host] ?? here;
+    const key = `${owner}\0${stateFolder}\0${host}`;
+    const elsewhere = host === here ? undefined : host;
+    const things = owners.get(key) ?? { owner, stateFolder, elsewhere, containers: [], networks: [], images: [], volumes: [] };
     owners.set(key, things);
     return things;
   };
