@@ -25,7 +25,7 @@ export interface Health extends Disposable {
 
 interface HealthOptions {
   cloud: Cloud;
-  driver: Pick<RuntimeDriver, "dial">;
+  driver: Pick<RuntimeDriver, "dial" | "watchDial">;
   onFailure(node: number, error: unknown): void;
 }
 
@@ -70,19 +70,20 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   const measure = async (row: NodeRow, config: ConfigRow, signal: AbortSignal): Promise<[ProbeResult, boolean]> => {
     const target = nodeTarget(cloud, driver, row);
     if (target.reason !== undefined) return [{ ok: false, reason: target.reason, durationMs: 0 }, true];
-    const { holder } = target;
+    const { endpoint, holder } = target;
     const seen = holder && observed(store, "instance", holder.instanceId);
     // The engine's word: a dead container's address does not refuse, it only stays silent.
     if (holder && !seen?.running) return [{ ok: false, reason: `Instance ${holder.instanceId} is not running.`, durationMs: 0 }, true];
     const result = await probe(
       {
         kind: config.check === "none" ? "connection" : config.check,
-        host: target.host,
-        port: config.protocol === "udp" ? (driver.dial(hostOf(row) ?? "", config.udpCheckPort)?.port ?? config.udpCheckPort) : target.port,
+        host: endpoint.host,
+        port: config.protocol === "udp" ? (driver.dial(hostOf(row) ?? "", config.udpCheckPort)?.port ?? config.udpCheckPort) : endpoint.port,
         path: config.checkPath,
         body: config.checkBody,
         timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),
         hostHeader: row.address,
+        via: endpoint.via,
       },
       matcher,
       signal,
@@ -197,6 +198,10 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     }
   });
 
+  const dialling = driver.watchDial(() => {
+    for (const row of store.list("node")) hintAfresh(row.id);
+  });
+
   for (const row of store.list("config")) knownConfigs.set(row.id, row);
   for (const row of store.list("node")) {
     knownNodes.set(row.id, row);
@@ -211,6 +216,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
       if (unmeasured.size > 0) await Promise.race([firstRound, clock.sleep(boundMs)]);
     },
     close: async () => {
+      await dialling.close();
       await watching.close();
       await loop.close();
       await matcher.close();

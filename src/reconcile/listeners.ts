@@ -11,7 +11,7 @@ import { nodeTarget } from "./node-target.js";
 interface ListenersOptions {
   cloud: Cloud;
   plane: BalancerPlane;
-  driver: Pick<RuntimeDriver, "dial">;
+  driver: Pick<RuntimeDriver, "dial" | "watchDial">;
   onFailure(config: number, error: unknown): void;
   /** A real request met a failing node. */
   onPassive(node: number): void;
@@ -30,11 +30,10 @@ const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: Co
   const nodes = nodesOf(cloud.store, row.id).flatMap((node): NodeSpec[] => {
     const target = nodeTarget(cloud, driver, node);
     if (target.reason !== undefined) return [];
-    const endpoint = { host: target.host, port: target.port };
     // Contract 8.5: with check none a node is used whatever a probe says.
     const seen = observed(cloud.store, "node", node.id);
     const up = seen?.status === "UP" || (row.check === "none" && !seen?.out);
-    return [{ id: node.id, label: node.label, address: node.address, endpoint, weight: node.weight, mode: node.mode, up }];
+    return [{ id: node.id, label: node.label, address: node.address, endpoint: target.endpoint, weight: node.weight, mode: node.mode, up }];
   });
   return {
     address: balancer.ipv4,
@@ -98,6 +97,9 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
     }
   });
   const passive = plane.watch((_key, node) => onPassive(node));
+  const dialling = driver.watchDial(() => {
+    for (const row of store.list("config")) loop.poke(row.id);
+  });
   const reopened = plane.watchReopened((key) => loop.poke(configOfKey(key)));
 
   for (const row of store.list("node")) configOf.set(row.id, row.configId);
@@ -109,6 +111,7 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
   return {
     close: async () => {
       await passive.close();
+      await dialling.close();
       await reopened.close();
       await watching.close();
       await loop.close();

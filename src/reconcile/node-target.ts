@@ -3,7 +3,7 @@ import { type AddressRow, addressRow, poolPlace } from "../resources/addresses/a
 import type { Cloud } from "../resources/cloud.js";
 import type { NodeRow } from "../resources/nodes/node.js";
 import { parseNodeAddress } from "../resources/nodes/rules.js";
-import type { RuntimeDriver } from "../runtime/driver.js";
+import type { Endpoint, RuntimeDriver } from "../runtime/driver.js";
 
 /**
  * Where a node is dialled, or why it is not. What was checked when the row was written is checked again each time: rows come from older
@@ -13,7 +13,7 @@ export const nodeTarget = (
   { store, settings }: Pick<Cloud, "store" | "settings">,
   driver: Pick<RuntimeDriver, "dial">,
   node: NodeRow,
-): { host: string; port: number; holder: AddressRow | undefined; reason: undefined } | { reason: string } => {
+): { endpoint: Endpoint; holder: AddressRow | undefined; reason: undefined } | { reason: string } => {
   const target = parseNodeAddress(node.address);
   const pool = parseCidr(settings.privatePool);
   const endpoint = target && pool && contains(pool, target.host) ? driver.dial(target.host, target.port) : undefined;
@@ -25,5 +25,5 @@ export const nodeTarget = (
   if (found !== undefined && region !== undefined && found !== region)
     return { reason: `The address belongs to ${found}; the balancer is in ${region}.` };
   if (place?.isGateway) return { reason: "The address is the network's gateway, not an instance's." };
-  return { ...endpoint, holder, reason: undefined };
+  return { endpoint, holder, reason: undefined };
 };
