@@ -83,7 +83,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
         body: config.checkBody,
         timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),
         hostHeader: row.address,
-        via: target.via,
+        via: endpoint.via,
       },
       matcher,
       signal,
@@ -119,10 +119,10 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     const beganMs = clock.monotonic();
     const check = new AbortController();
     checks.set(id, check);
-    // Both controllers live as long as this run: a long-lived one would leak here (Node 20).
-    const cut = AbortSignal.any([signal, check.signal]);
-    const [result, final] = await measure(row, config, cut).finally(() => checks.delete(id));
-    if (cut.aborted) return undefined;
+    // Both live as long as this run; `AbortSignal.any` would cost a quarter of the check.
+    signal.addEventListener("abort", () => check.abort(), { once: true });
+    const [result, final] = await measure(row, config, check.signal).finally(() => checks.delete(id));
+    if (check.signal.aborted) return undefined;
     // What was measured is not what the rows say any more: measure that.
     if (store.get("node", id) !== row || store.get("config", row.configId) !== config) {
       hinted.add(id);

@@ -1,5 +1,4 @@
 import { contains, parseCidr } from "../kernel/addresses.js";
-import type { Via } from "../kernel/relay.js";
 import { type AddressRow, addressRow, poolPlace } from "../resources/addresses/address.js";
 import type { Cloud } from "../resources/cloud.js";
 import type { NodeRow } from "../resources/nodes/node.js";
