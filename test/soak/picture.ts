@@ -37,6 +37,7 @@ export const curves = (points: readonly Point[], caption: string): string => {
       `<rect x="${left + index * 110}" y="30" width="10" height="10" fill="${colour}"/>${text(left + 14 + index * 110, 39, label)}`,
   );
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left + width + 20} ${top + height + 50}" font-family="sans-serif" font-size="11">
+<title>What Backlot holds while everything comes and goes, its beginning = 1</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${text(10, 18, "What Backlot holds while everything comes and goes, its beginning = 1", 'font-weight="bold"')}
 ${[...legend, ...rules, ...lines].join("\n")}
