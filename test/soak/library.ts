@@ -7,7 +7,7 @@ import { until } from "../support/until.js";
 type Counts = Readonly<Record<string, number>>;
 
 /** What a process holds. */
-export interface Holdings {
+interface Holdings {
   /** Open descriptors by kind: `socket`, `file`, `pipe`, `anon_inode` … */
   descriptors: Counts;
   /** What keeps the event loop alive, as `process.getActiveResourcesInfo()` names it; the parent's channel is left out. */
