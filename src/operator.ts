@@ -41,6 +41,13 @@ const bounded = async <T>(driver: Pick<RuntimeDriver, "outage">, work: Promise<T
   throw new Fault("unavailable", [{ reason }]);
 };
 
+/** The secret that opens the relay is nobody's to see. */
+const shown = (endpoint: ReturnType<RuntimeDriver["dial"]>) => {
+  if (!endpoint?.via) return endpoint;
+  const { host, port, via } = endpoint;
+  return { host, port, relay: "missing" in via ? { missing: via.missing } : { host: via.host, port: via.port } };
+};
+
 /** What our own endpoints are told: the rows, and what the rooms see. */
 export const operatorOf = (
   cloud: Cloud,
@@ -74,14 +81,14 @@ export const operatorOf = (
       ...(driver.name === "docker" ? { containerId: machine?.containerId ?? null } : { pid: machine?.pid ?? null }),
       running: machine?.running ?? false,
       addresses: addresses.map((entry) => entry.address),
-      endpoint: (main && driver.dial(main.address, 80)) ?? null,
+      endpoint: (main && shown(driver.dial(main.address, 80))) ?? null,
       substitutedImage: machine?.substitutedImage ?? null,
       script: machine?.script ?? null,
       problem: observed(cloud.store, "instance", id)?.problem ?? null,
       bootLog,
     };
   },
-  dial: (address, port) => driver.dial(address, port),
+  dial: (address, port) => shown(driver.dial(address, port)),
   costs: () => costsView(cloud),
   stats: () => balancerCounters(cloud, plane),
   probes: (node) =>

@@ -119,7 +119,7 @@ const startNginxPeer = async (folder, backend, pair) => {
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header X-Forwarded-Proto $scheme; } }
 `;
   const servers = `upstream back { server 127.0.0.1:${backend}; keepalive 256; keepalive_requests 100000000; }
-${server(http, "")}${server(`${https} ssl`, `ssl_certificate ${pair.cert}; ssl_certificate_key ${pair.key}; ssl_session_cache off;`)}`;
+${server(http, "")}${server(`${https} ssl`, `ssl_certificate ${pair.cert}; ssl_certificate_key ${pair.key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache off;`)}`;
   return { ...(await startNginx(folder, "nginx", servers, https)), http, https };
 };
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { reset } from "./cut.js";
 import { answerHeaders } from "./headers.js";
 
 /**
@@ -9,7 +10,7 @@ import { answerHeaders } from "./headers.js";
 const cutAnswer = (req: IncomingMessage, res: ServerResponse): void => {
   const delimitedByClose = req.httpVersion === "1.0" && !res.hasHeader("content-length");
   const socket = req.socket as Socket & { encrypted?: boolean };
-  if (delimitedByClose && !socket.encrypted && !socket.destroyed) socket.resetAndDestroy();
+  if (delimitedByClose && !socket.encrypted && !socket.destroyed) reset(socket);
   res.destroy();
   socket.destroy();
 };

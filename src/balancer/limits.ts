@@ -1,3 +1,6 @@
+/** More unsent bytes than this stop whoever sends them. */
+export const HIGH_WATER_BYTES = 131_072;
+
 /** How long the plane waits for others. Real milliseconds: sockets know no simulated time. */
 export interface Limits {
   /** For a node to accept a connection, before the next node is tried. */

@@ -1,4 +1,4 @@
-import http from "node:http";
+import type http from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type httpProxy from "http-proxy";
@@ -8,10 +8,11 @@ import { type Agents, type Attempt, isIll, type Outcome } from "./attempt.js";
 import { createForwarder } from "./forwarding.js";
 import { type Arrival, hasBody, isReplayable } from "./headers.js";
 import type { Limits } from "./limits.js";
+import { NodeAgent } from "./node-agent.js";
 import type { NodeSpec } from "./plane.js";
 import { proxyHeader, type Route } from "./proxy-protocol.js";
 import type { Roster } from "./roster.js";
-import { joinStreams, reach } from "./tunnel.js";
+import { joinStreams, reach, sideOf } from "./tunnel.js";
 import { detachedAnswer } from "./upgrade.js";
 
 /** What a listener does with one request, upgrade or connection: finds a node, asks the next one when it cannot be reached, answers itself. */
@@ -47,8 +48,8 @@ const arrivalOf = (req: http.IncomingMessage): Arrival => ({
 export const createService = ({ roster, limits, hint }: ServiceOptions): Service => {
   const proxy: httpProxy = createForwarder();
   const agents: Agents = {
-    kept: new http.Agent({ keepAlive: true, maxFreeSockets: 256 }),
-    fresh: new http.Agent({ keepAlive: false }),
+    kept: new NodeAgent({ keepAlive: true, maxFreeSockets: 256 }),
+    fresh: new NodeAgent({ keepAlive: false }),
   };
 
   const forward = (
@@ -129,15 +130,16 @@ export const createService = ({ roster, limits, hint }: ServiceOptions): Service
       const reached = await reach(node.endpoint, limits.connectMs);
       if (typeof reached !== "string") {
         meter.requests++;
+        const { stream } = reached;
         if (!client.destroyed) {
-          if (service.proxyProtocol !== "none") reached.write(proxyHeader(service.proxyProtocol, routeOf(client)));
-          return joinStreams(client, reached, limits.halfTunnelMs, () => {
-            meter.bytesIn += reached.bytesWritten;
-            meter.bytesOut += reached.bytesRead;
+          if (service.proxyProtocol !== "none") stream.write(proxyHeader(service.proxyProtocol, routeOf(client)));
+          return joinStreams(sideOf(client), reached, limits.halfTunnelMs, () => {
+            meter.bytesIn += stream.bytesWritten;
+            meter.bytesOut += stream.bytesRead;
             roster.leave(node.id);
           });
         }
-        reached.destroy();
+        stream.destroy();
         roster.leave(node.id);
         return;
       }

@@ -5,7 +5,7 @@ import { codeOf } from "../kernel/remedy.js";
 import { relayAnswer } from "./answer-relay.js";
 import { type Attempt, connectReason } from "./attempt.js";
 import { isPlainlyFramed, type RequestHead, upgradeHead } from "./headers.js";
-import { joinStreams } from "./tunnel.js";
+import { joinStreams, sideOf } from "./tunnel.js";
 
 /** Node lets go of a connection that asks for an upgrade; this gives it a response again, so that a refusal is framed like any other answer. */
 export const detachedAnswer = (req: http.IncomingMessage, socket: Duplex): http.ServerResponse => {
@@ -79,7 +79,7 @@ export const upgradePass =
       socket.write(upgradeHead(answer.statusMessage ?? "", answer.rawHeaders, attempt.setCookie), "latin1");
       if (peerHead.length > 0) socket.write(peerHead);
       if (early && early.length > 0) peer.write(early);
-      joinStreams(socket, peer, attempt.limits.halfTunnelMs, () => {
+      joinStreams(sideOf(socket), sideOf(peer), attempt.limits.halfTunnelMs, () => {
         attempt.meter.bytesIn += (peer as Socket).bytesWritten;
         attempt.meter.bytesOut += (peer as Socket).bytesRead;
         settle({ kind: "done" });

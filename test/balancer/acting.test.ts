@@ -1,7 +1,9 @@
 import { createSocket, type Socket as Datagrams } from "node:dgram";
+import { readdirSync, readlinkSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { ringHash } from "#backlot/balancer/algorithm.js";
+import { cut } from "#backlot/balancer/cut.js";
 import { Gate } from "#backlot/balancer/gate.js";
 import { proxyHeader } from "#backlot/balancer/proxy-protocol.js";
 import { until } from "../support/until.js";
@@ -131,6 +133,31 @@ describe.each([true, false])("fast lane %s", (fastLane) => {
     expect(first?.bytesIn).toBe(good.received.join("").length);
     expect(first?.latency.reduce((sum, count) => sum + count, 0)).toBe(2);
   });
+});
+
+/** Descriptors of sockets that this process holds, its threads' included. */
+const openSockets = (): number =>
+  readdirSync("/proc/self/fd").filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`).startsWith("socket:");
+    } catch {
+      return false; // the descriptor of the listing itself
+    }
+  }).length;
+
+test.runIf(process.platform === "linux")("a connection that is cut keeps no descriptor, its end under way or not", async () => {
+  const backend = await rawBackend(() => undefined);
+  const before = openSockets();
+  for (const said of ["", "a few words"]) {
+    for (const ending of [true, false]) {
+      const { socket } = await rawClient(backend.port);
+      await until(() => backend.open.size === 1);
+      if (said !== "") socket.write(said);
+      if (ending) socket.end();
+      cut(socket);
+      await until(() => backend.open.size === 0 && openSockets() <= before);
+    }
+  }
 });
 
 test("a tunnel whose client ended and whose node says nothing more does not stay for ever", async () => {

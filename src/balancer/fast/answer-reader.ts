@@ -78,7 +78,7 @@ export class AnswerReader {
     if (end < 0 || end > MAX_HEAD_BYTES) {
       if (bytes.length > MAX_HEAD_BYTES) return this.#malformed("a head of more than 64 KiB");
       if (!isHeadlike(bytes)) return this.#malformed("its first bytes");
-      this.#held = bytes;
+      this.#held = Buffer.from(bytes); // what was read may change
       return;
     }
     this.#held = undefined;

@@ -1,10 +1,13 @@
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
+import { dialEndpoint } from "../../kernel/relay.js";
 import { codeOf } from "../../kernel/remedy.js";
+import { Intake } from "../intake.js";
 import type { PlaneEndpoint } from "../plane.js";
 
 /** Who uses a connection to a node at the moment. */
 export interface Exchange {
   onConnect(): void;
+  /** The bytes may change after it has returned; see `NodeConnection.hold`. */
   onNodeBytes(bytes: Buffer): void;
   onNodeDrain(): void;
   /** The node ended (`clean`) or broke the connection; it is of no use any more. */
@@ -18,6 +21,10 @@ export class NodeConnection {
   used = false;
   idleSinceMs = 0;
   exchange: Exchange | undefined;
+  readonly #intake = new Intake((bytes) => {
+    if (this.exchange) this.exchange.onNodeBytes(bytes);
+    else this.socket.destroy(); // nobody asked
+  });
   #code: string | undefined;
 
   constructor(
@@ -25,18 +32,19 @@ export class NodeConnection {
     endpoint: PlaneEndpoint,
     private readonly gone: (connection: NodeConnection) => void,
   ) {
-    this.socket = connect({ host: endpoint.host, port: endpoint.port, noDelay: true });
+    this.socket = dialEndpoint(endpoint, { noDelay: true, onread: this.#intake.onread });
     this.socket.on("connect", () => this.exchange?.onConnect());
-    this.socket.on("data", (bytes: Buffer) => {
-      if (this.exchange) this.exchange.onNodeBytes(bytes);
-      else this.socket.destroy(); // nobody asked
-    });
     this.socket.on("drain", () => this.exchange?.onNodeDrain());
     this.socket.on("error", (error) => {
       this.#code = codeOf(error);
     });
     this.socket.on("end", () => this.#leave(true));
     this.socket.on("close", () => this.#leave(false));
+  }
+
+  /** For `onNodeBytes`: see `Intake.hold`. */
+  hold(): (() => void) | undefined {
+    return this.#intake.hold();
   }
 
   #leave(clean: boolean): void {

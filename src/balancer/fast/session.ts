@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { noNodeLeft, rawRefusal } from "../answer.js";
 import { connectReason, isIll } from "../attempt.js";
 import type { Refusal } from "../headers.js";
+import { HIGH_WATER_BYTES } from "../limits.js";
 import type { Meter } from "../meter.js";
 import type { NodeSpec } from "../plane.js";
 import type { PlainAnswer } from "./answer-head.js";
@@ -13,8 +14,6 @@ import { isIdempotent, type PlainRequest, plainRequest } from "./request-head.js
 
 /** A head that is not whole in what was read first, or longer, belongs to the careful lane. */
 const MAX_HEAD_BYTES = 16_384;
-/** More unsent bytes than this stop whoever sends them. */
-const HIGH_WATER_BYTES = 131_072;
 /** Up to here one copied write is cheaper than two system buffers. */
 const SMALL_BYTES = 8_192;
 /** How long the last words of a connection may take to be read. */
@@ -372,7 +371,7 @@ export class Session implements Exchange, AnswerSink {
   onAnswerBytes(bytes: Buffer | string) {
     const client = this.#client;
     if (typeof bytes === "string") client.write(bytes, "latin1");
-    else client.write(bytes);
+    else client.write(bytes, this.#connection?.hold());
     if (client.writableLength > HIGH_WATER_BYTES && !this.#nodePaused) {
       this.#nodePaused = true;
       this.#connection?.socket.pause();
