@@ -369,9 +369,10 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return machineOf({ ...container, addresses: new Map(has), state: spec.running ? "running" : "exited" }, guest);
   };
 
-  await relays.prune();
-  const runningNow = (await seen()).filter(({ state }) => state === "running");
-  for (const { key, name, subnet } of await networks.standing())
+  // Side by side: every start waits for it.
+  const [there, standing] = await Promise.all([seen(), networks.standing(), relays.prune()]);
+  const runningNow = there.filter(({ state }) => state === "running");
+  for (const { key, name, subnet } of standing)
     if (key !== "public") await relays.settle(key, subnet, runningNow.flatMap(({ addresses }) => addresses.get(name) || [])[0]);
 
   return {
