@@ -89,6 +89,7 @@ describeDocker("copies of machines on a Docker engine", () => {
     expect(info.Config.Labels).toEqual({
       "io.backlot.owner": plot.options.owner,
       "io.backlot.state": plot.options.stateFolder,
+      "io.backlot.host": expect.any(String),
       "io.backlot.image": "private/1",
       "io.backlot.guest": "debian12",
     });
