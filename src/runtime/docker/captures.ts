@@ -40,8 +40,11 @@ const textOf = async (stream: AsyncIterable<Buffer>): Promise<string> => {
 /** Copies a file system's archive without what a copy must not have. */
 const copyArchive = async (from: NodeJS.ReadableStream, to: Pack): Promise<void> => {
   const reader = extract();
+  // The pipeline tells of a failure. It, and the entry it was at, fail once more after that; without listeners that would end the process.
+  reader.on("error", () => {});
   reader.on("entry", (header: Header, stream, next) => {
     const path = pathIn(header.name);
+    stream.on("error", () => {});
     if (isLeftOut(path)) {
       stream.on("end", next);
       stream.resume();

@@ -147,8 +147,11 @@ const marksIn = async (container: Docker.Container, path: string): Promise<Map<s
     }
   };
   const reader = extract();
+  // The pipeline tells of a failure. It, and the entry it was at, fail once more after that; without listeners that would end the process.
+  reader.on("error", () => {});
   reader.on("entry", (header, stream, next) => {
     const chunks: Buffer[] = [];
+    stream.on("error", () => {});
     stream.on("data", (chunk) => {
       if (header.size !== undefined && header.size <= mostMarkBytes) chunks.push(chunk as Buffer);
     });
