@@ -28,6 +28,7 @@ module.exports = {
     only("http", ["kernel", "resources"], "http -> resources."),
     only("reconcile", ["kernel", "resources", "store", "runtime", "balancer", "dns"], "Loops read rows and drive."),
     only("demo", ["kernel", "config"], "The demo opens the library's door and then talks HTTP, like any user.", [door]),
+    only("doctor", ["kernel", "config", "store", "runtime", "balancer", "dns"], "The doctor looks, and changes nothing.", ["^src/clean\\.ts$"]),
     only("cli", ["kernel", "config", "demo"], "The command line opens the library's door, or talks to a running cloud over HTTP.", [door]),
     home("express", "express", "^src/http/"),
     home("oauth", "@node-oauth", "^src/http/oauth/"),

@@ -8,9 +8,12 @@ export interface Leftover {
   removed: boolean;
   /** Why it could not be removed. */
   reason?: string;
+  /** It was left alone, for nobody here can tell whether it has an owner. */
+  unknown?: true;
 }
 
-const ownerless = async ({ owner, stateFolder }: { owner: string; stateFolder: string }): Promise<boolean> => {
+/** Whether the Backlot that made a thing is no more: its state folder is gone, or another's. A thing that names no folder may be anybody's. */
+export const hasNoOwner = async ({ owner, stateFolder }: { owner: string; stateFolder: string }): Promise<boolean> => {
   if (stateFolder === "") return false;
   const found = await stateOwner(stateFolder);
   return found === "gone" || (found !== "unreadable" && found.owner !== owner);
@@ -33,15 +36,29 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
   if ("reason" in answer) return answer.absent ? [] : [{ what: "what may be on the Docker engine", removed: false, reason: answer.reason }];
   const { ownedThings, removeOwned } = await import("./runtime/docker/orphans.js");
   const left: Leftover[] = [];
+  const { loopsOf, releaseLoop } = await import("./runtime/docker/loops.js");
   for (const things of await ownedThings()) {
-    if (!(await ownerless(things))) continue;
+    if (things.elsewhere !== undefined) {
+      const { containers, images, volumes, networks } = things;
+      const what = `${containers.length + images.length + volumes.length + networks.length} things of the Backlot ${things.owner}`;
+      const reason = `its state is in ${things.stateFolder} of ${things.elsewhere}, so only a clean there can tell whether it is over; docker rm -f $(docker ps -aq --filter label=io.backlot.owner=${things.owner}) removes its machines`;
+      left.push({ what, removed: false, reason, unknown: true });
+      continue;
+    }
+    if (!(await hasNoOwner(things))) continue;
     const whats = [
       ...things.containers.map(({ name, running }) => `container ${name} (${running ? "running" : "stopped"}, state ${things.stateFolder})`),
       ...things.images.map((tag) => `image ${tag} (state ${things.stateFolder})`),
       ...things.volumes.map((name) => `volume ${name} with its data (state ${things.stateFolder})`),
       ...things.networks.map(({ name }) => `network ${name} (state ${things.stateFolder})`),
     ];
-    left.push(...(await removal(whats, dryRun, () => removeOwned(things))));
+    const loops = await loopsOf(things.volumes);
+    left.push(
+      ...(await removal([...whats, ...loops.map((device) => `loop device ${device} (state ${things.stateFolder})`)], dryRun, async () => {
+        await removeOwned(things);
+        for (const device of await loopsOf(things.volumes)) await releaseLoop(device);
+      })),
+    );
   }
   return left;
 };
@@ -49,7 +66,7 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
 const cleanProcesses = async (dryRun: boolean): Promise<Leftover[]> => {
   const { orphans, removeOrphan } = await import("./runtime/process/orphans.js");
   const left: Leftover[] = [];
-  for (const orphan of await orphans(ownerless)) {
+  for (const orphan of await orphans(hasNoOwner)) {
     const whats = [`machine of instance ${orphan.instance}, state ${orphan.stateFolder}, processes ${orphan.pids.join(" ")}`];
     left.push(...(await removal(whats, dryRun, () => removeOrphan(orphan))));
   }

@@ -29,6 +29,7 @@ import { openListeners } from "./reconcile/listeners.js";
 import { machineSpec } from "./reconcile/machine-spec.js";
 import { openMachines } from "./reconcile/machines.js";
 import { type Names, openNames } from "./reconcile/names.js";
+import { repeat } from "./reconcile/repeat.js";
 import { balancersNotice, openSurroundings } from "./reconcile/surroundings.js";
 import { openVolumes } from "./reconcile/volumes.js";
 import { billedTime } from "./resources/billing/billed-time.js";
@@ -109,6 +110,7 @@ const openMachinesRoom = async (
     imageFallback: config.imageFallback,
     ownImages: config.images,
     allowHostScripts: config.allowHostScripts,
+    dial: config.dial,
     guestResolvers,
     onProgress: (line) => {
       hooks.onProgress?.(line);
@@ -251,15 +253,13 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
     closers,
   );
   let others = occupied;
-  const looking = setInterval(() => {
-    driver.occupied().then(
-      (taken) => {
-        others = taken.map(({ cidr }) => cidr);
-      },
-      (error) => log.warn({ reason: reasonOf(error) }, "the networks of this machine could not be looked at"),
-    );
-  }, lookAroundMs);
-  closers.add(() => clearInterval(looking));
+  const lookAround = async (): Promise<void> => {
+    others = (await driver.occupied()).map(({ cidr }) => cidr);
+  };
+  const looking = repeat(lookAroundMs, lookAround, (error) =>
+    log.warn({ reason: reasonOf(error) }, "the networks of this machine could not be looked at"),
+  );
+  closers.add(() => looking.close(), "The look at this machine's networks");
 
   const controlToken = freshToken();
   const cloud: Cloud = {

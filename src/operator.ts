@@ -1,6 +1,7 @@
 import type { BalancerPlane } from "./balancer/plane.js";
 import type { NameServer } from "./dns/server.js";
 import type { Operator } from "./http/backlot-routes.js";
+import { Fault } from "./kernel/fault.js";
 import { balancerCounters } from "./reconcile/balancer-stats.js";
 import type { Health } from "./reconcile/health.js";
 import type { Names } from "./reconcile/names.js";
@@ -19,6 +20,33 @@ interface Rooms {
 }
 
 const noNames = { subject: "names: the name server", real: false, note: "Not there: Backlot was started with --dns-port off." };
+
+/** How long a runtime may take to say where an instance is, in ms. */
+const answerMs = 5_000;
+
+/** An engine that hangs must not hang whoever asks for an instance. */
+const bounded = async <T>(driver: Pick<RuntimeDriver, "outage">, work: Promise<T>): Promise<T> => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<"late">((resolve) => {
+    timer = setTimeout(() => resolve("late"), answerMs);
+  });
+  try {
+    const first = await Promise.race([work.then((value) => ({ value })), late]);
+    if (first !== "late") return first.value;
+  } finally {
+    clearTimeout(timer);
+  }
+  work.catch(() => {}); // what fails later was told as late
+  const reason = (await driver.outage()) ?? `The runtime did not say where the instance is within ${answerMs / 1000} s.`;
+  throw new Fault("unavailable", [{ reason }]);
+};
+
+/** The secret that opens the relay is nobody's to see. */
+const shown = (endpoint: ReturnType<RuntimeDriver["dial"]>) => {
+  if (!endpoint?.via) return endpoint;
+  const { host, port, via } = endpoint;
+  return { host, port, relay: "missing" in via ? { missing: via.missing } : { host: via.host, port: via.port } };
+};
 
 /** What our own endpoints are told: the rows, and what the rooms see. */
 export const operatorOf = (
@@ -45,7 +73,7 @@ export const operatorOf = (
   instance: async (id) => {
     const row = cloud.store.get("instance", id);
     if (!row) return undefined;
-    const [machine] = await driver.list(id);
+    const [[machine], bootLog] = await bounded(driver, Promise.all([driver.list(id), driver.log(id)]));
     const addresses = addressesOf(cloud.store, id);
     const main = addresses.find((entry) => !entry.public) ?? addresses[0];
     return {
@@ -53,14 +81,14 @@ export const operatorOf = (
       ...(driver.name === "docker" ? { containerId: machine?.containerId ?? null } : { pid: machine?.pid ?? null }),
       running: machine?.running ?? false,
       addresses: addresses.map((entry) => entry.address),
-      endpoint: (main && driver.dial(main.address, 80)) ?? null,
+      endpoint: (main && shown(driver.dial(main.address, 80))) ?? null,
       substitutedImage: machine?.substitutedImage ?? null,
       script: machine?.script ?? null,
       problem: observed(cloud.store, "instance", id)?.problem ?? null,
-      bootLog: await driver.log(id),
+      bootLog,
     };
   },
-  dial: (address, port) => driver.dial(address, port),
+  dial: (address, port) => shown(driver.dial(address, port)),
   costs: () => costsView(cloud),
   stats: () => balancerCounters(cloud, plane),
   probes: (node) =>

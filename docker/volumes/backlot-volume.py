@@ -8,9 +8,11 @@ entered by a child that makes system calls only. The mount is made out here, whe
 """
 import ctypes, errno, fcntl, json, os, re, shutil, stat, struct, subprocess, sys
 
-LOOP_SET_FD, LOOP_SET_STATUS64, LOOP_GET_STATUS64, LOOP_SET_CAPACITY, LOOP_CTL_GET_FREE = 0x4C00, 0x4C04, 0x4C05, 0x4C07, 0x4C82
+LOOP_SET_FD, LOOP_SET_STATUS64, LOOP_GET_STATUS64, LOOP_SET_CAPACITY, LOOP_CONFIGURE = 0x4C00, 0x4C04, 0x4C05, 0x4C07, 0x4C0A
+LOOP_CTL_GET_FREE = 0x4C82
 LO_FLAGS_AUTOCLEAR = 4
 LOOP_INFO = struct.Struct("=QQQQQIIII64s64s32s16s")  # struct loop_info64, linux/loop.h
+LOOP_CONFIG = struct.Struct(f"=II{LOOP_INFO.size}s64x")  # struct loop_config, linux/loop.h
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 MS_MOVE, MNT_DETACH = 8192, 2
 CLONE_NEWNS = 0x20000
@@ -131,19 +133,53 @@ def loop_path(index):
     return node(f"loop{index}", stat.S_IFBLK, os.makedev(7, index))
 
 
-def backing(handle):
-    """(device, inode) of the file behind a loop device; None when there is none. A path would not do: ours exists in this container only."""
+def status(handle):
+    """What is known of a loop device (struct loop_info64); None when there is no file behind it."""
     info = bytearray(LOOP_INFO.size)
     try:
         fcntl.ioctl(handle, LOOP_GET_STATUS64, info)
     except OSError:
         return None
-    return LOOP_INFO.unpack(info)[0:2]
+    return LOOP_INFO.unpack(info)
+
+
+def backing(handle):
+    """(device, inode) of the file behind a loop device; None when there is none. A path would not do: ours exists in this container only."""
+    found = status(handle)
+    return found and found[0:2]
+
+
+def self_freeing(disk):
+    return LOOP_INFO.pack(*[0] * 8, LO_FLAGS_AUTOCLEAR, os.path.basename(disk).encode()[:63], b"", b"", b"")
+
+
+def frees_itself(handle):
+    return status(handle)[8] & LO_FLAGS_AUTOCLEAR != 0
+
+
+def adopt(handle, disk):
+    """
+    On kernels before 5.8 a device is bound first and told to free itself after. Who died in between left one that would stay: told so now, it
+    goes when it is closed, unless it is mounted.
+    """
+    fcntl.ioctl(handle, LOOP_SET_STATUS64, self_freeing(disk))
+
+
+def bind(handle, file, disk):
+    """A loop device over a file that frees itself, in one step where the kernel has it (Linux 5.8). EBUSY: somebody else was faster."""
+    try:
+        fcntl.ioctl(handle, LOOP_CONFIGURE, LOOP_CONFIG.pack(file, 0, self_freeing(disk)))
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTTY):
+            raise
+        fcntl.ioctl(handle, LOOP_SET_FD, file)
+        adopt(handle, disk)
 
 
 def loop_of(disk):
     """Number of the loop device over a file, or None."""
     found = os.stat(disk)
+    adopted = False
     for name in os.listdir("/sys/block"):
         if not re.fullmatch(r"loop\d+", name) or not os.path.exists(f"/sys/block/{name}/loop"):
             continue
@@ -153,10 +189,13 @@ def loop_of(disk):
             continue  # just let go
         try:
             if backing(handle) == (found.st_dev, found.st_ino):
-                return int(name[4:])
+                if frees_itself(handle):
+                    return int(name[4:])
+                adopt(handle, disk)
+                adopted = True
         finally:
             os.close(handle)
-    return None
+    return loop_of(disk) if adopted else None
 
 
 def open_loop(disk):
@@ -178,8 +217,7 @@ def open_loop(disk):
             continue  # on its way out
         try:
             if is_new:
-                fcntl.ioctl(handle, LOOP_SET_FD, file)  # EBUSY: somebody else was faster
-                fcntl.ioctl(handle, LOOP_SET_STATUS64, LOOP_INFO.pack(*[0] * 8, LO_FLAGS_AUTOCLEAR, os.path.basename(disk).encode()[:63], b"", b"", b""))
+                bind(handle, file, disk)
             if backing(handle) == (found.st_dev, found.st_ino):
                 os.close(file)
                 os.close(control)

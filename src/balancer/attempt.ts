@@ -1,4 +1,5 @@
 import type { Agent } from "node:http";
+import { relayFailure } from "../kernel/relay.js";
 import type { Arrival } from "./headers.js";
 import type { Limits } from "./limits.js";
 import type { Meter } from "./meter.js";
@@ -47,6 +48,8 @@ export const connectReason = (code: string | undefined): string => {
     case "EHOSTUNREACH":
     case "ENETUNREACH":
       return "is not reachable";
+    case relayFailure:
+      return "could not be asked: the relay of its network does not answer";
     default:
       return `did not accept a connection${code === undefined ? "" : ` (${code})`}`;
   }

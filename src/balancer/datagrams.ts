@@ -1,10 +1,10 @@
-import { createSocket, type RemoteInfo, type Socket, type SocketType } from "node:dgram";
-import { isIPv6 } from "node:net";
+import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
 import { plainAddress } from "./address.js";
 import type { Beat } from "./beat.js";
 import type { Manner, Tally } from "./door.js";
 import type { Gate } from "./gate.js";
 import type { Meter } from "./meter.js";
+import { familyOf, type NodeDatagrams, openDatagrams } from "./node-datagrams.js";
 import type { ListenerSpec, NodeSpec } from "./plane.js";
 import type { Roster } from "./roster.js";
 
@@ -22,12 +22,10 @@ interface DatagramOptions {
 interface Session {
   client: RemoteInfo;
   node: NodeSpec;
-  upstream: Socket;
+  upstream: NodeDatagrams;
   meter: Meter;
   seenMs: number;
 }
-
-const familyOf = (address: string): SocketType => (isIPv6(address) ? "udp6" : "udp4");
 
 /** One listening UDP socket: datagrams to nodes and their answers back, by a table of sessions. */
 export class DatagramDoor {
@@ -87,20 +85,16 @@ export class DatagramDoor {
   #begin(name: string, address: string, client: RemoteInfo, node: NodeSpec, nowMs: number): Session | undefined {
     const { gate, manner, roster, tally } = this.options;
     if (gate.open >= manner.maxConnections || !gate.admits(`udp ${address}`, this.sessThrottle, nowMs)) return undefined;
-    const upstream = createSocket(familyOf(node.endpoint.host));
-    const session: Session = { client, node, upstream, meter: roster.enter(node.id), seenMs: nowMs };
-    gate.open++;
-    tally.connections++;
-    session.meter.requests++;
-    upstream.on("error", () => undefined);
-    upstream.on("message", (bytes, from) => {
-      // Anybody may send to that port; only the node is passed on.
-      if (from.port !== node.endpoint.port || from.address !== node.endpoint.host) return;
+    const upstream = openDatagrams(node.endpoint, (bytes) => {
       session.seenMs = performance.now();
       session.meter.bytesOut += bytes.length;
       tally.bytesOut += bytes.length;
       this.#socket.send(bytes, client.port, client.address, () => undefined);
     });
+    const session: Session = { client, node, upstream, meter: roster.enter(node.id), seenMs: nowMs };
+    gate.open++;
+    tally.connections++;
+    session.meter.requests++;
     this.#sessions.set(`${name} ${node.id}`, session);
     this.#latest.set(name, session);
     return session;
@@ -110,8 +104,8 @@ export class DatagramDoor {
     session.seenMs = nowMs;
     session.meter.bytesIn += bytes.length;
     this.options.tally.requests++;
-    session.upstream.send(bytes, session.node.endpoint.port, session.node.endpoint.host, (error) => {
-      if (error) session.meter.errors++;
+    session.upstream.send(bytes, () => {
+      session.meter.errors++;
     });
   }
 

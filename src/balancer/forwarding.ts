@@ -19,6 +19,7 @@ const CONTINUE_AFTER_MS = 1_000;
 const outgoing = (head: RequestHead, attempt: Attempt, agent: http.Agent, upgrade?: string): http.RequestOptions => ({
   host: attempt.node.endpoint.host,
   port: attempt.node.endpoint.port,
+  via: attempt.node.endpoint.via,
   method: head.method,
   // The raw target: `//`, `*` and absolute URLs arrive as the client wrote them.
   path: head.target,

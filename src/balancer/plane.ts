@@ -1,4 +1,5 @@
 import type { Disposable } from "../kernel/closers.js";
+import type { Via } from "../kernel/relay.js";
 
 /**
  * The data plane: specs in, states and counters out. It decides nothing: which nodes are usable is in the spec. It lives in a worker
@@ -60,6 +61,8 @@ export interface NodeSpec {
 export interface PlaneEndpoint {
   host: string;
   port: number;
+  /** Absent: it is dialled itself. */
+  via?: Via;
 }
 
 export type ListenerState = { status: "open"; address: string; port: number } | { status: "failed"; reason: string } | { status: "closed" };

@@ -1,12 +1,15 @@
 import http from "node:http";
-import { connect } from "node:net";
-import { createContext, Script } from "node:vm";
+import { dialEndpoint, relayFailure, type Via } from "../kernel/relay.js";
 import { plainAnswer } from "./fast/answer-head.js";
+import type { Matcher } from "./matching.js";
+import { NodeAgent } from "./node-agent.js";
 
 export interface ProbeSpec {
   kind: "connection" | "http" | "http_body";
   host: string;
   port: number;
+  /** Absent: it is dialled itself. */
+  via?: Via | undefined;
   /** Request target for `http` and `http_body`, e.g. `/health`. */
   path: string;
   /** Source of a regular expression for `http_body`, matched in the first 16,384 bytes of the body (contract 8.2). */
@@ -27,40 +30,34 @@ export interface ProbeResult {
 type Verdict = Omit<ProbeResult, "durationMs">;
 
 const BODY_BYTES = 16_384;
-const MATCH_MS = 50;
-
-const sandbox = createContext({ source: "", text: "" });
-const matching = new Script("new RegExp(source).test(text)");
-
-/** V8 can stop a regular expression that backtracks for ever only when it runs under the watchdog of `node:vm`. */
-const bodyVerdict = (source: string, text: string): Verdict => {
-  Object.assign(sandbox, { source, text });
-  try {
-    const found: unknown = matching.runInContext(sandbox, { timeout: MATCH_MS });
-    return found === true ? { ok: true, reason: "the body matches" } : { ok: false, reason: "the body does not match" };
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return { ok: false, reason: `the body could not be matched within ${MATCH_MS} ms` };
-    return { ok: false, reason: message.charAt(0).toLowerCase() + message.slice(1) };
-  }
-};
-
 const failure = (error: NodeJS.ErrnoException): Verdict => {
   const code = error.code ?? "";
   if (code === "ECONNREFUSED") return { ok: false, reason: "connection refused" };
   if (code === "ECONNRESET" || code === "EPIPE") return { ok: false, reason: "connection closed without an answer" };
   if (code === "EHOSTUNREACH" || code === "ENETUNREACH") return { ok: false, reason: "address not reachable" };
+  if (code === relayFailure) return { ok: false, reason: error.message };
   if (code.startsWith("HPE_")) return { ok: false, reason: "answered with something that is not HTTP" };
   return { ok: false, reason: `connection failed${code === "" ? "" : ` (${code})`}` };
 };
 
+/** A check has a connection of its own. */
+const agent = new NodeAgent({ keepAlive: false });
+
 const isGood = (status: number): boolean => status >= 200 && status < 400;
 
-/** Starts the check; returns how to stop it. `closed` is called when its socket is gone. */
-type Check = (spec: ProbeSpec, settle: (verdict: Verdict) => void, closed: () => void) => () => void;
+interface Outcome {
+  settle(verdict: Verdict): void;
+  /** Everything came: what follows is our own time, not the node's. */
+  heard(): void;
+  /** The socket is gone. */
+  closed(): void;
+}
 
-const checkConnection: Check = (spec, settle, closed) => {
-  const socket = connect({ host: spec.host, port: spec.port });
+/** Starts the check; returns how to stop it. */
+type Check = (spec: ProbeSpec, matcher: Matcher, outcome: Outcome) => () => void;
+
+const checkConnection: Check = (spec, _matcher, { settle, closed }) => {
+  const socket = dialEndpoint(spec);
   socket.on("error", (error) => settle(failure(error)));
   socket.once("close", closed);
   socket.once("connect", () => {
@@ -81,10 +78,10 @@ const MAX_HEAD = 65_536;
 const readInto = Buffer.allocUnsafeSlow(8_192);
 
 /**
- * The status alone, on a bare socket, since a thousand nodes are asked every few seconds. Heads are read as
- * strictly as real answers are: a node that real requests would get 502 for is not up.
+ * The status alone, on a bare socket, since a thousand nodes are asked every few seconds. Heads are read as strictly as real answers are: a node
+ * that real requests would get 502 for is not up.
  */
-const checkStatus: Check = (spec, settle, closed) => {
+const checkStatus: Check = (spec, _matcher, { settle, closed }) => {
   const target = spec.path || "/";
   const host = hostOf(spec);
   if (!SENDABLE.test(target) || !SENDABLE.test(host)) {
@@ -99,7 +96,7 @@ const checkStatus: Check = (spec, settle, closed) => {
       return true;
     },
   };
-  const socket = connect({ host: spec.host, port: spec.port, onread });
+  const socket = dialEndpoint(spec, { onread });
   const say = (ok: boolean, reason: string) => {
     settle({ ok, reason });
     socket.destroy();
@@ -126,21 +123,25 @@ const checkStatus: Check = (spec, settle, closed) => {
   return () => socket.destroy();
 };
 
-const checkBody: Check = (spec, settle, closed) => {
+const checkBody: Check = (spec, matcher, { settle, heard, closed }) => {
   const headers = { Host: hostOf(spec), "User-Agent": AGENT, "Accept-Encoding": "identity" };
   let request: http.ClientRequest;
   try {
-    request = http.request({ host: spec.host, port: spec.port, path: spec.path || "/", headers, agent: false });
+    request = http.request({ host: spec.host, port: spec.port, path: spec.path || "/", headers, via: spec.via, agent });
   } catch (error) {
     settle({ ok: false, reason: `the request cannot be made (${(error as Error).message})` });
     closed();
     return () => undefined;
   }
+  let judged = false;
   const read = (answer: http.IncomingMessage) => {
     const chunks: Buffer[] = [];
     let size = 0;
     const judge = () => {
-      settle(bodyVerdict(spec.body, Buffer.concat(chunks).subarray(0, BODY_BYTES).toString("utf8")));
+      if (judged) return;
+      judged = true;
+      heard();
+      void matcher.match(spec.body, Buffer.concat(chunks).subarray(0, BODY_BYTES).toString("utf8")).then(settle);
       request.destroy();
     };
     answer.on("data", (chunk: Buffer) => {
@@ -148,10 +149,10 @@ const checkBody: Check = (spec, settle, closed) => {
       size += chunk.length;
       if (size >= BODY_BYTES) judge();
     });
-    answer.on("error", () => settle({ ok: false, reason: "the answer broke off" }));
+    answer.on("error", () => judged || settle({ ok: false, reason: "the answer broke off" }));
     answer.once("end", judge);
   };
-  request.on("error", (error) => settle(failure(error)));
+  request.on("error", (error) => judged || settle(failure(error)));
   request.once("close", closed);
   request.once("upgrade", () => {
     settle({ ok: false, reason: "answered 101" });
@@ -174,7 +175,7 @@ const CHECKS = { connection: checkConnection, http: checkStatus, http_body: chec
  * Asks a node once (contract 8.5): `connection` = it accepts; `http` = GET answers 2xx or 3xx (never followed); `http_body` = and the body
  * matches. Never rejects: an aborted probe is a failed one that says so. Resolves when its socket is closed.
  */
-export const probe = (spec: ProbeSpec, signal?: AbortSignal): Promise<ProbeResult> =>
+export const probe = (spec: ProbeSpec, matcher: Matcher, signal?: AbortSignal): Promise<ProbeResult> =>
   new Promise((resolve) => {
     const startedMs = performance.now();
     let result: ProbeResult | undefined;
@@ -198,6 +199,6 @@ export const probe = (spec: ProbeSpec, signal?: AbortSignal): Promise<ProbeResul
     const timer = setTimeout(() => giveUp(`no answer within ${spec.timeoutMs} ms`), spec.timeoutMs);
     if (signal?.aborted) settle({ ok: false, reason: "the check was stopped" });
     signal?.addEventListener("abort", onAbort, { once: true });
-    const stop = result ? () => undefined : CHECKS[spec.kind](spec, settle, leave);
+    const stop = result ? () => undefined : CHECKS[spec.kind](spec, matcher, { settle, heard: () => clearTimeout(timer), closed: leave });
     if (result && signal?.aborted) leave();
   });

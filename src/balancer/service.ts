@@ -1,4 +1,4 @@
-import http from "node:http";
+import type http from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type httpProxy from "http-proxy";
@@ -8,6 +8,7 @@ import { type Agents, type Attempt, isIll, type Outcome } from "./attempt.js";
 import { createForwarder } from "./forwarding.js";
 import { type Arrival, hasBody, isReplayable } from "./headers.js";
 import type { Limits } from "./limits.js";
+import { NodeAgent } from "./node-agent.js";
 import type { NodeSpec } from "./plane.js";
 import { proxyHeader, type Route } from "./proxy-protocol.js";
 import type { Roster } from "./roster.js";
@@ -47,8 +48,8 @@ const arrivalOf = (req: http.IncomingMessage): Arrival => ({
 export const createService = ({ roster, limits, hint }: ServiceOptions): Service => {
   const proxy: httpProxy = createForwarder();
   const agents: Agents = {
-    kept: new http.Agent({ keepAlive: true, maxFreeSockets: 256 }),
-    fresh: new http.Agent({ keepAlive: false }),
+    kept: new NodeAgent({ keepAlive: true, maxFreeSockets: 256 }),
+    fresh: new NodeAgent({ keepAlive: false }),
   };
 
   const forward = (

@@ -1,5 +1,6 @@
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { dialEndpoint } from "../kernel/relay.js";
 import { connectReason } from "./attempt.js";
 import { cut } from "./cut.js";
 import { Intake } from "./intake.js";
@@ -63,7 +64,7 @@ export const reach = (endpoint: PlaneEndpoint, connectMs: number): Promise<Side<
       taker?.write(bytes, intake.hold());
       if (taker && taker.writableLength > HIGH_WATER_BYTES) socket.pause();
     });
-    const socket = connect({ host: endpoint.host, port: endpoint.port, allowHalfOpen: true, noDelay: true, onread: intake.onread });
+    const socket = dialEndpoint(endpoint, { allowHalfOpen: true, noDelay: true, onread: intake.onread });
     socket.pause();
     const pour = (to: Duplex) => {
       taker = to;

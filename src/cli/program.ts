@@ -1,4 +1,5 @@
 import { Command, CommanderError } from "commander";
+import { processEnvironment } from "../config/config.js";
 import type { Config } from "../config/settings.js";
 import { Fault, reasonOf } from "../kernel/fault.js";
 import { addSettingFlags, isChosen, settingsOf } from "./settings-flags.js";
@@ -8,6 +9,20 @@ import { oneLine, problemLines } from "./texts.js";
 
 /** The settings that make sense for a demo, which chooses port, folder and token itself. */
 const demoFlags: ReadonlyArray<keyof Config> = ["runtime", "speed", "balancerAddresses", "privatePool", "imageFallback", "logLevel"];
+
+/** The settings that decide what a start needs of the machine. */
+const doctorFlags: ReadonlyArray<keyof Config> = [
+  "port",
+  "host",
+  "state",
+  "runtime",
+  "balancerAddresses",
+  "privatePool",
+  "dnsPort",
+  "dnsHost",
+  "dnsUpstream",
+  "json",
+];
 
 /**
  * The whole command line; `finish` takes the exit code of the command that ran. Only a command that runs a cloud loads one: help, status and
@@ -54,6 +69,14 @@ const program = (version: string, finish: (code: number) => void): Command => {
       const { runDns } = await import("./dns.js");
       finish(await runDns(config, { undo: options.undo === true }));
     });
+
+  addSettingFlags(root.command("doctor").description("look at what Backlot stands on, and say what mends what is wrong"), doctorFlags).action(
+    async (_options, command: Command) => {
+      const config = settingsOf(command);
+      const { runDoctor } = await import("./doctor.js");
+      finish(await runDoctor(config, version, processEnvironment()));
+    },
+  );
 
   root
     .command("clean")

@@ -141,6 +141,10 @@ export const settingsTable: SettingsTable = {
     ({ base, prefix }) => prefix >= 16 && prefix <= 20 && base >= privateBlock.base && base < privateBlock.base + privateBlock.size,
     { description: "where private addresses come from", default: "192.168.128.0/17" },
   ),
+  dial: choice(["auto", "direct", "relay"], {
+    description: "how containers' private addresses are reached; auto: a relay container a region where they cannot be dialled",
+    default: "auto",
+  }),
   fastLane: choice(["on", "off"], { description: "off: every request takes the balancer's careful lane, node:http and http-proxy", default: "on" }),
   clientKeepAlive: choice(["on", "off"], {
     description: "off: balancers close a client's connection after each answer, as the public service does",

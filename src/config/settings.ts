@@ -19,6 +19,8 @@ export interface Config {
   balancerAddresses: string;
   /** CIDR of private addresses, inside 192.168.0.0/16 (contract 8.4: node addresses begin with 192.168). */
   privatePool: string;
+  /** How the docker runtime's private addresses are reached; auto: tried with the first machine that runs. */
+  dial: "auto" | "direct" | "relay";
   /** Plain HTTP requests take the balancer's fast lane; off: all take the careful one. */
   fastLane: "on" | "off";
   /** Balancers keep client connections open between requests; off: they close after each answer, as the public service does. */

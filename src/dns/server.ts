@@ -6,7 +6,7 @@ import { answerCache } from "./answer-cache.js";
 import { type Door, type OnPacket, openDoor } from "./door.js";
 import { openForwarder, type Upstream } from "./forwarder.js";
 import { type Asker, reactionTo, refusalOf } from "./respond.js";
-import { rcodes } from "./wire.js";
+import { bareAnswer, rcodes } from "./wire.js";
 import { type ReadyZone, readyZone, type Zones } from "./zone.js";
 
 export interface NameServer extends Disposable {
@@ -41,6 +41,8 @@ export interface NameServerOptions {
 }
 
 const guestPort = 53;
+/** How often a failure to answer is told, in ms. */
+const tellAgainMs = 60_000;
 const isLoopback = (address: string): boolean => address.startsWith("127.") || address === "::1";
 
 /** The wanted port, or a free one when somebody has it; a start must not fail for a name server. */
@@ -96,9 +98,30 @@ export const openNameServer = async (options: NameServerOptions): Promise<NameSe
   const tally = { queries: 0, forwarded: 0 };
   let problem: string | null = null;
 
-  const receive =
-    (recursionFor: (address: string) => boolean): OnPacket =>
-    (packet, { address, transport }, send) => {
+  let toldMs = 0;
+  /** An error of ours, or of a zone that cannot be made: the asker is told SERVFAIL, and whoever runs this is told, once a minute. */
+  const fail = (error: unknown, packet: Buffer, send: (message: Buffer) => void): void => {
+    if (packet.length >= 12) {
+      const opcode = (packet.readUInt8(2) >> 3) & 0xf;
+      send(bareAnswer({ id: packet.readUInt16BE(0), opcode, recursionDesired: (packet.readUInt8(2) & 1) !== 0, rcode: rcodes.servFail }));
+    }
+    if (performance.now() < toldMs + tellAgainMs && toldMs > 0) return;
+    toldMs = performance.now();
+    options.onProblem(`The name server could not answer a query: ${reasonOf(error)}.`);
+  };
+
+  const answering =
+    (react: OnPacket): OnPacket =>
+    (packet, from, send) => {
+      try {
+        react(packet, from, send);
+      } catch (error) {
+        fail(error, packet, send);
+      }
+    };
+
+  const receive = (recursionFor: (address: string) => boolean): OnPacket =>
+    answering((packet, { address, transport }, send) => {
       tally.queries += 1;
       const asker: Asker = { address, transport, recursion: recursionFor(address) };
       const known = transport === "udp" ? cache.find(packet, asker.recursion) : undefined;
@@ -113,8 +136,11 @@ export const openNameServer = async (options: NameServerOptions): Promise<NameSe
       }
       tally.forwarded += 1;
       const { forward } = reaction;
-      void forwarder.ask(packet, forward.question, transport).then((answer) => send(answer ?? refusalOf(forward, asker, rcodes.servFail)));
-    };
+      forwarder
+        .ask(packet, forward.question, transport)
+        .then((answer) => send(answer ?? refusalOf(forward, asker, rcodes.servFail)))
+        .catch((error: unknown) => fail(error, packet, send));
+    });
 
   const door = await openWanted(
     options,

@@ -6,6 +6,7 @@ import { exhausted } from "../kernel/remedy.js";
 import type { Call, Caller, Listing, Route } from "../kernel/route.js";
 import { snake } from "../kernel/snake.js";
 import type { Cloud } from "../resources/cloud.js";
+import { scopeWords } from "../resources/tokens/scopes.js";
 import { acceptedScope, callerOf, invalidToken, isAllowed } from "./auth.js";
 import { bodyLimitBytes, bytesOf, parseBody } from "./body.js";
 import { dialectOf, doorOf } from "./dialects/dialect.js";
@@ -95,7 +96,7 @@ const queryProblems = (names: readonly string[], allowed: readonly string[]): Pr
 const authorize = (cloud: Cloud, route: Route<never>, req: Request, res: Response): Caller | undefined => {
   res.setHeader("X-Accepted-OAuth-Scopes", acceptedScope(route.scope, route.method));
   const caller = callerOf(cloud, req.headers.authorization);
-  if (caller) res.setHeader("X-OAuth-Scopes", caller.scopes);
+  if (caller) res.setHeader("X-OAuth-Scopes", scopeWords(caller.scopes).join(" "));
   if (route.scope === null) return caller;
   // Who comes from version 3 has no header yet, and learns here where the key goes now.
   if (!caller) throw queryOf(req).names.includes("api_key") ? new Fault("unauthenticated", [keyInQuery]) : invalidToken();

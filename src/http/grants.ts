@@ -178,7 +178,8 @@ export const cloudOf = (cloud: Cloud, reader: UserRow): Cloud => {
     const row = store.get(kind, id);
     return row && kind === "event" ? (withoutHidden(cloud, reader, row as unknown as EventRow) as unknown as typeof row) : row;
   };
-  return { ...cloud, store: { ...store, get, commit: (change) => store.commit((tx) => change(granting(tx))) } };
+  const mayName: Cloud["mayName"] = (kind, id) => permissionOn(reader.grants, kind, id) !== null;
+  return { ...cloud, mayName, store: { ...store, get, commit: (change) => store.commit((tx) => change(granting(tx))) } };
 };
 
 /** The row behind a caller whose grants restrict; undefined for everybody else. */

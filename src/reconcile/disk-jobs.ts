@@ -4,6 +4,7 @@ import { type DiskRow, disksOf } from "../resources/disks/disk.js";
 import { moveEvent } from "../resources/events/event.js";
 import type { InstanceRow } from "../resources/instances/instance.js";
 import type { Job } from "../resources/instances/job.js";
+import { emptySlots } from "../resources/profiles/device-slots.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
 
 export type DiskJob = Extract<Job, { diskId: number }>;
@@ -20,7 +21,7 @@ const fillCopy = async (cloud: Cloud, driver: Pick<RuntimeDriver, "copy">, disk:
     const source = tx.list("disk").find((row) => row.fingerprint === copyOf);
     if (!isCopied && !source) throw new Fault("unavailable", [{ reason: `What the disk ${disk.label} is to be a copy of is not there any more.` }]);
     const deployment = isCopied || !source ? {} : { rootPassHash: source.rootPassHash, authorizedKeys: source.authorizedKeys, script: source.script };
-    if (tx.get("disk", disk.id)) tx.update("disk", disk.id, { ...deployment, copyOf: null, updatedMs: cloud.clock.now() });
+    if (tx.get("disk", disk.id)) tx.update("disk", disk.id, { ...deployment, copyOf: null, isBlank: !isCopied, updatedMs: cloud.clock.now() });
   });
 };
 
@@ -40,6 +41,7 @@ const act = async (cloud: Cloud, driver: RuntimeDriver, job: DiskJob, disk: Disk
 const settle = (tx: Tx, cloud: Cloud, row: InstanceRow, job: DiskJob): void => {
   if (job.verb === "disk_delete") {
     tx.remove("disk", job.diskId);
+    emptySlots(tx, row.id, { diskId: job.diskId });
     if (row.diskId === job.diskId) tx.update("instance", row.id, { diskId: null });
   }
   if (job.verb === "disk_resize") tx.update("disk", job.diskId, { size: job.size, updatedMs: cloud.clock.now() });

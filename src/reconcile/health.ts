@@ -1,7 +1,8 @@
+import { openMatcher } from "../balancer/matching.js";
 import { type ProbeResult, probe } from "../balancer/probe.js";
 import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
-import { addressesOf, addressRow } from "../resources/addresses/address.js";
+import { addressesOf } from "../resources/addresses/address.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import type { ConfigRow } from "../resources/configs/config.js";
 import { type NodeProbe, type NodeRow, nodeStatus, nodesOf } from "../resources/nodes/node.js";
@@ -9,6 +10,7 @@ import { parseNodeAddress } from "../resources/nodes/rules.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
 import { openLoop } from "./loop.js";
+import { nodeTarget } from "./node-target.js";
 
 export interface Health extends Disposable {
   /** The last 50 measurements of a node, oldest first. */
@@ -23,7 +25,7 @@ export interface Health extends Disposable {
 
 interface HealthOptions {
   cloud: Cloud;
-  driver: Pick<RuntimeDriver, "dial">;
+  driver: Pick<RuntimeDriver, "dial" | "watchDial">;
   onFailure(node: number, error: unknown): void;
 }
 
@@ -44,6 +46,7 @@ const nextDue = (dueMs: number | undefined, beganMs: number, waitMs: number): nu
 
 export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health => {
   const { store, clock } = cloud;
+  const matcher = openMatcher();
   const history = new Map<number, NodeProbe[]>();
   const failures = new Map<number, number>();
   const hinted = new Set<number>();
@@ -65,10 +68,9 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
 
   /** Asks the world. Second member: no further attempt is needed to believe it. */
   const measure = async (row: NodeRow, config: ConfigRow, signal: AbortSignal): Promise<[ProbeResult, boolean]> => {
-    const target = parseNodeAddress(row.address);
-    const endpoint = target && driver.dial(target.host, target.port);
-    if (!target || !endpoint) return [{ ok: false, reason: "The address lies outside the private pool.", durationMs: 0 }, true];
-    const holder = addressRow(store, target.host);
+    const target = nodeTarget(cloud, driver, row);
+    if (target.reason !== undefined) return [{ ok: false, reason: target.reason, durationMs: 0 }, true];
+    const { endpoint, holder } = target;
     const seen = holder && observed(store, "instance", holder.instanceId);
     // The engine's word: a dead container's address does not refuse, it only stays silent.
     if (holder && !seen?.running) return [{ ok: false, reason: `Instance ${holder.instanceId} is not running.`, durationMs: 0 }, true];
@@ -76,12 +78,14 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
       {
         kind: config.check === "none" ? "connection" : config.check,
         host: endpoint.host,
-        port: config.protocol === "udp" ? (driver.dial(target.host, config.udpCheckPort)?.port ?? config.udpCheckPort) : endpoint.port,
+        port: config.protocol === "udp" ? (driver.dial(hostOf(row) ?? "", config.udpCheckPort)?.port ?? config.udpCheckPort) : endpoint.port,
         path: config.checkPath,
         body: config.checkBody,
         timeoutMs: Math.max(shortestTimeoutMs, clock.simulated(config.checkTimeout * 1000)),
         hostHeader: row.address,
+        via: endpoint.via,
       },
+      matcher,
       signal,
     );
     return [result, false];
@@ -194,6 +198,10 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     }
   });
 
+  const dialling = driver.watchDial(() => {
+    for (const row of store.list("node")) hintAfresh(row.id);
+  });
+
   for (const row of store.list("config")) knownConfigs.set(row.id, row);
   for (const row of store.list("node")) {
     knownNodes.set(row.id, row);
@@ -208,8 +216,10 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
       if (unmeasured.size > 0) await Promise.race([firstRound, clock.sleep(boundMs)]);
     },
     close: async () => {
+      await dialling.close();
       await watching.close();
       await loop.close();
+      await matcher.close();
     },
   };
 };

@@ -3,15 +3,15 @@ import type { Disposable } from "../kernel/closers.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import { type ConfigRow, configsOf, listenerMark } from "../resources/configs/config.js";
 import { nodesOf } from "../resources/nodes/node.js";
-import { parseNodeAddress } from "../resources/nodes/rules.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
 import { openLoop } from "./loop.js";
+import { nodeTarget } from "./node-target.js";
 
 interface ListenersOptions {
   cloud: Cloud;
   plane: BalancerPlane;
-  driver: Pick<RuntimeDriver, "dial">;
+  driver: Pick<RuntimeDriver, "dial" | "watchDial">;
   onFailure(config: number, error: unknown): void;
   /** A real request met a failing node. */
   onPassive(node: number): void;
@@ -28,13 +28,12 @@ const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: Co
   const balancer = cloud.store.get("balancer", row.balancerId);
   if (!balancer) return undefined;
   const nodes = nodesOf(cloud.store, row.id).flatMap((node): NodeSpec[] => {
-    const target = parseNodeAddress(node.address);
-    const endpoint = target && driver.dial(target.host, target.port);
-    if (!endpoint) return [];
+    const target = nodeTarget(cloud, driver, node);
+    if (target.reason !== undefined) return [];
     // Contract 8.5: with check none a node is used whatever a probe says.
     const seen = observed(cloud.store, "node", node.id);
     const up = seen?.status === "UP" || (row.check === "none" && !seen?.out);
-    return [{ id: node.id, label: node.label, address: node.address, endpoint, weight: node.weight, mode: node.mode, up }];
+    return [{ id: node.id, label: node.label, address: node.address, endpoint: target.endpoint, weight: node.weight, mode: node.mode, up }];
   });
   return {
     address: balancer.ipv4,
@@ -98,6 +97,9 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
     }
   });
   const passive = plane.watch((_key, node) => onPassive(node));
+  const dialling = driver.watchDial(() => {
+    for (const row of store.list("config")) loop.poke(row.id);
+  });
   const reopened = plane.watchReopened((key) => loop.poke(configOfKey(key)));
 
   for (const row of store.list("node")) configOf.set(row.id, row.configId);
@@ -109,6 +111,7 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
   return {
     close: async () => {
       await passive.close();
+      await dialling.close();
       await reopened.close();
       await watching.close();
       await loop.close();

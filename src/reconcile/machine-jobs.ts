@@ -117,8 +117,9 @@ const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: A
   await letGo(freed);
   // Deleted meanwhile: what is being taken away must not look like something that runs.
   if (cloud.store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
-  await endJob(cloud, row, job, (tx) => {
+  await endJob(cloud, row, job, (tx, now) => {
     moveEvent(tx, cloud, job.eventId, "finished", bootRemarks(row.image, machine));
+    if (machine.running && now.diskId !== null && tx.get("disk", now.diskId)?.isBlank) tx.update("disk", now.diskId, { isBlank: false });
     tx.update("instance", row.id, { job: null });
   });
 };

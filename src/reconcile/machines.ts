@@ -12,6 +12,7 @@ import { isSame } from "./known-rows.js";
 import { type Loop, openLoop } from "./loop.js";
 import { fitsMachine, type JobGround, runJob } from "./machine-jobs.js";
 import { machineDisk, machineSpec } from "./machine-spec.js";
+import { repeat } from "./repeat.js";
 import { sharedListing } from "./shared-listing.js";
 
 export interface Machines extends Disposable {
@@ -278,7 +279,7 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     const named = namedFileSystems(store);
     for (const name of prepared) if (!named.has(name)) await driver.discard(name);
   };
-  const timer = setInterval(() => void resync().catch((error) => onFailure(0, error)), resyncMs);
+  const resyncing = repeat(resyncMs, resync, (error) => onFailure(0, error));
 
   for (const row of store.list("instance")) if (row.power === "on") startup.add(row.id);
 
@@ -290,7 +291,7 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
       await resync();
     },
     close: async () => {
-      clearInterval(timer);
+      await resyncing.close();
       await hints.close();
       await watching.close();
       await loop.close();

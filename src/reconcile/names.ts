@@ -12,6 +12,7 @@ import type { RuntimeDriver } from "../runtime/driver.js";
 import type { Row } from "../store/store.js";
 import { isSame } from "./known-rows.js";
 import { type OwnNames, ownZone, type ReverseKeys, reverseApexes, reverseOf } from "./own-zones.js";
+import { repeat } from "./repeat.js";
 import { openSecondaries } from "./secondaries.js";
 
 export interface Names extends Disposable {
@@ -189,9 +190,13 @@ export const openNames = ({ cloud, server, driver, upstreams, onFailure }: Names
         })
       : [];
   const look = (): Promise<string[]> => server.serveGuests(gateways());
-  const looking = setInterval(() => void look(), guestLookMs);
-  closers.add(() => clearInterval(looking));
-  void look();
+  const first = look();
+  const looking = repeat(
+    guestLookMs,
+    () => first.then(look),
+    () => {},
+  );
+  closers.add(() => looking.close());
 
   return {
     guestResolvers: async (wanted) => {

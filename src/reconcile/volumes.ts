@@ -3,10 +3,12 @@ import { Fault, reasonOf } from "../kernel/fault.js";
 import { type Cloud, observe, observed, type Tx } from "../resources/cloud.js";
 import { moveEvent, recordEvent } from "../resources/events/event.js";
 import { type InstanceRow, instanceEntity, isDeleting } from "../resources/instances/instance.js";
+import { emptySlots } from "../resources/profiles/device-slots.js";
 import { type ObservedVolume, type VolumeJob, type VolumeRow, volumeEntity, volumeJob, volumesOf } from "../resources/volumes/volume.js";
 import type { RuntimeDriver, VolumeSpec, VolumeState } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
 import { openLoop } from "./loop.js";
+import { repeat } from "./repeat.js";
 
 type Volumes = Pick<RuntimeDriver, "volumes">;
 
@@ -66,8 +68,14 @@ export const openVolumes = ({ cloud, driver, onFailure }: VolumesOptions): Dispo
       const now = tx.get("volume", row.id);
       if (now?.jobs[0]?.eventId !== job.eventId) return;
       moveEvent(tx, cloud, job.eventId, status, message ?? undefined);
-      tx.update("volume", row.id, { jobs: now.jobs.slice(1), ...patch(now) });
+      settle(tx, now, patch(now));
     });
+
+  /** The job is over; what is attached to nothing any more is named by no config profile. */
+  const settle = (tx: Tx, now: VolumeRow, patch: Partial<VolumeRow>): void => {
+    const { instanceId } = tx.update("volume", now.id, { jobs: now.jobs.slice(1), ...patch });
+    if (now.instanceId !== null && instanceId === null) emptySlots(tx, now.instanceId, { volumeId: now.id });
+  };
 
   const detached = { instanceId: null, configId: null, forBoot: null };
 
@@ -88,7 +96,7 @@ export const openVolumes = ({ cloud, driver, onFailure }: VolumesOptions): Dispo
       const now = tx.get("volume", row.id);
       if (now?.jobs[0]?.eventId !== job.eventId) return;
       moveEvent(tx, cloud, job.eventId, "failed", reasonOf(error));
-      tx.update("volume", row.id, { jobs: now.jobs.slice(1), ...failed(tx, now, job, reasonOf(error)) });
+      settle(tx, now, failed(tx, now, job, reasonOf(error)));
     });
 
   const removeVolume = async (row: VolumeRow, job: VolumeJob): Promise<void> => {
@@ -187,12 +195,17 @@ export const openVolumes = ({ cloud, driver, onFailure }: VolumesOptions): Dispo
     for (const row of store.list("volume")) if (row.jobs.length > 0 || row.instanceId !== null) loop.poke(row.id);
     for (const id of await volumes.list()) if (!store.get("volume", id)) loop.poke(id);
   };
-  const timer = setInterval(() => void resync().catch((error) => onFailure(0, error)), resyncMs);
-  resync().catch((error) => onFailure(0, error));
+  const first = resync().catch((error) => onFailure(0, error));
+  const resyncing = repeat(
+    resyncMs,
+    () => first.then(resync),
+    (error) => onFailure(0, error),
+  );
 
   return {
     close: async () => {
-      clearInterval(timer);
+      await resyncing.close();
+      await first;
       await watching.close();
       await loop.close();
     },

@@ -161,6 +161,8 @@ export interface Cloud {
   notices: Notices;
   /** SHA-256 of this run's control token, which lives in memory and in the 0600 file that `backlot stop` reads. */
   controlHash: string;
+  /** Whether the caller may know what another thing is called; absent for whoever sees everything. */
+  mayName?(kind: "instance", id: number): boolean;
   /** Fetches a whole zone from another name server (AXFR). Throws an Error with a reason for people. */
   fetchZone(domain: string, place: { host: string; port: number }): Promise<FetchedZone>;
   settings: {

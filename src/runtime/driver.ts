@@ -1,4 +1,5 @@
 import type { Disposable } from "../kernel/closers.js";
+import type { Via } from "../kernel/relay.js";
 
 /**
  * The only door to machines. A driver is asked what exists and never remembers it (DESIGN, house rule 4); it knows no rows, no
@@ -39,6 +40,8 @@ export interface RuntimeDriver extends Disposable {
   log(instance: number): Promise<string>;
   /** How this process reaches an address of one of our pools; `undefined` for any other address. Pure arithmetic, no I/O. */
   dial(address: string, port: number): Endpoint | undefined;
+  /** Calls `moved` when `dial` may answer otherwise than before. */
+  watchDial(moved: () => void): Disposable;
   /** Calls `hint` when something may have happened to a machine (died, started, removed by somebody). May miss or repeat. */
   watch(hint: (instance: number) => void): Disposable;
   /** Whether the runtime itself answers, now: a sentence with cause and remedy when it does not. Never rejects. */
@@ -71,9 +74,11 @@ export interface Captured {
   sizeMb: number;
 }
 
-interface Endpoint {
+export interface Endpoint {
   host: string;
   port: number;
+  /** Through what; absent: this process dials it itself. */
+  via?: Via;
 }
 
 /** Everything a machine is made of. Plain data; addresses are final. */

@@ -11,6 +11,8 @@ export interface RuntimeOptions {
   /** OCI references of the user's own, by slug. */
   ownImages: Readonly<Record<string, string>>;
   allowHostScripts: boolean;
+  /** How machines' private addresses are reached from here. */
+  dial: "auto" | "direct" | "relay";
   /** The name servers of a machine behind these gateways; empty: whatever the runtime gives. Asked when its networks stand. */
   guestResolvers(gateways: readonly string[]): Promise<readonly string[]>;
   onProgress(line: string): void;
@@ -52,6 +54,10 @@ export const runtimeKind = async (
 };
 
 const openDriver = async (kind: "docker" | "process", publicPool: string, options: RuntimeOptions): Promise<RuntimeDriver> => {
+  if (kind === "process" && options.dial === "relay")
+    throw cannotStart(
+      "--dial relay is for the docker runtime: machines of the process runtime are on this machine's own addresses. Start without it.",
+    );
   if (kind === "docker") return (await import("./docker/driver.js")).dockerDriver({ ...options, publicPool });
   return (await import("./process/driver.js")).processDriver({ ...options, publicPool });
 };

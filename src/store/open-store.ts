@@ -42,24 +42,23 @@ const SNAPSHOT_AFTER_BYTES = 8 * 1024 * 1024;
 
 const ownFile = /^(state\.json|state\.json\.previous|journal\.\d+\.jsonl)$/;
 
-/** Keys and hashes lie here: nobody else may read, whatever made the folder or put a backup into it. A file that cannot be opened is its reader's to tell. */
-const keepPrivate = async (disk: Disk, path: string, mode: 0o600 | 0o700, onProblem: (reason: string) => void): Promise<void> => {
+/** Keys and hashes lie here: nobody else may read, even in a folder that was opened to others or after a backup was put in its place. A file that cannot be opened is its reader's to tell. */
+const keepPrivate = async (disk: Disk, path: string, onProblem: (reason: string) => void): Promise<void> => {
   const handle = await disk.open(path, "r").catch(() => undefined);
   try {
-    if (handle && ((await handle.stat()).mode & 0o777) !== mode) await handle.chmod(mode);
+    if (handle && ((await handle.stat()).mode & 0o777) !== 0o600) await handle.chmod(0o600);
   } catch (error) {
-    onProblem(`Others may read ${path}, and it could not be closed to them (${reasonOf(error)}): chmod ${mode.toString(8)} ${path}`);
+    onProblem(`Others may read ${path}, and it could not be closed to them (${reasonOf(error)}): chmod 600 ${path}`);
   } finally {
     await handle?.close();
   }
 };
 
-/** Proves that the folder can be written to, closes it to others, and removes what a crash left half-written. */
+/** Proves that the folder can be written to, closes its files to others, and removes what a crash left half-written. */
 const prepareFolder = async (disk: Disk, folder: string, onProblem: (reason: string) => void): Promise<void> => {
   await (await disk.open(asideOf(snapshotPath(folder)), "w", 0o600)).close();
-  await keepPrivate(disk, folder, 0o700, onProblem);
   for (const name of await disk.readdir(folder)) {
-    if (ownFile.test(name)) await keepPrivate(disk, join(folder, name), 0o600, onProblem);
+    if (ownFile.test(name)) await keepPrivate(disk, join(folder, name), onProblem);
     if (/^(state\.json|state\.json\.previous|journal\.\d+\.jsonl)\.next$/.test(name)) await disk.rm(join(folder, name), { force: true });
   }
 };

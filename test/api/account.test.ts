@@ -104,6 +104,24 @@ describe("settings (contract 14.2)", () => {
     expect((await eventsOf(cloud, "account", 1, { action: "account_settings_update" })).length).toBe(1);
   });
 
+  it("maintenance_policy is what new instances have unless they say otherwise; other interfaces are refused", async () => {
+    const settings = (body: object, path = "/v4/account/settings") => cloud.api.put(path, body);
+    expect((await settings({ maintenance_policy: "cloud/power_off_on", interfaces_for_new_instances: "legacy_config_only" })).body).toMatchObject({
+      maintenance_policy: "cloud/power_off_on",
+      interfaces_for_new_instances: "legacy_config_only",
+    });
+    const silent = await createInstance(cloud, { booted: false });
+    const asked = await createInstance(cloud, { booted: false, maintenance_policy: "cloud/migrate" });
+    expect([silent, asked].map((one) => one.maintenance_policy)).toEqual(["cloud/power_off_on", "cloud/migrate"]);
+    for (const wanted of ["linode_only", "anything"]) {
+      const { status, body } = await settings({ interfaces_for_new_linodes: wanted, maintenance_policy: "linode/never" }, "/v4beta/account/settings");
+      expect([status, fieldsOf(body)]).toEqual([400, ["interfaces_for_new_linodes", "maintenance_policy"]]);
+    }
+    expect((await settings({ maintenance_policy: "linode/migrate" }, "/v4beta/account/settings")).body.maintenance_policy).toBe("linode/migrate");
+    expect((await get("/v4/account/settings")).maintenance_policy).toBe("cloud/migrate");
+    for (const { id } of [silent, asked]) await removeInstance(cloud, id);
+  });
+
   it("network_helper is the default of new config profiles", async () => {
     const helped = async (): Promise<boolean[]> => {
       const { id } = await createInstance(cloud, { booted: false });

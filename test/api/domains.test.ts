@@ -234,7 +234,7 @@ describe("a record (contract 12.1)", () => {
     [{ type: "NS", name: "taken", target: "ns.example" }, ["name"]],
     [{ type: "NS", name: "*", target: "ns.example" }, ["name"]],
     [{ type: "NS", name: "s" }, ["target"]],
-    [{ type: "MX", target: "", priority: 1 }, ["priority"]],
+    [{ type: "MX", name: "free", target: "", priority: 1 }, ["priority"]],
     [{ type: "MX", target: "m.example", priority: 256 }, ["priority"]],
     [{ type: "TXT", target: "" }, ["target"]],
     [{ type: "TXT", target: "grüezi" }, ["target"]],
@@ -252,6 +252,17 @@ describe("a record (contract 12.1)", () => {
     const { status, body: answer } = await records(body);
     expect([status, fieldsOf(answer)]).toEqual([400, fields]);
     expect(selfNaming(answer)).toEqual([]);
+  });
+
+  it("a name that takes no mail (a null MX) has no other MX, whichever comes first", async () => {
+    const host = await record(domain, { type: "MX", name: "either", target: "mail.example", priority: 5 });
+    const none = { type: "MX", name: "either", target: "" };
+    expect(fieldsOf((await records(none)).body)).toEqual(["target"]);
+    await cloud.api.del(`${path(domain)}/records/${host.id}`);
+    const only = await record(domain, none);
+    expect(fieldsOf((await records({ ...none, target: "mail.example", priority: 5 })).body)).toEqual(["target"]);
+    expect(fieldsOf((await records(none)).body)).toEqual(["target"]);
+    expect((await cloud.api.put(`${path(domain)}/records/${only.id}`, { target: "mail.example" })).status).toBe(200);
   });
 
   it("is updated in what is given, checked as a whole, and never in its type", async () => {

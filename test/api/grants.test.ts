@@ -173,6 +173,23 @@ describe("every other route of the table", () => {
   );
 });
 
+describe("what a restricted user may not see", () => {
+  it("has no name for them: a volume tells the label of its instance to those alone who may read that", async () => {
+    const instance = await createInstance(cloud, { booted: false });
+    const label = freshLabel();
+    const { id } = (await cloud.api.post("/v4/volumes", { label, size: 10, cloud_id: instance.id })).body;
+    const told = async (): Promise<unknown[]> => {
+      const [listed] = (await api.get("/v4/volumes", { "X-Filter": JSON.stringify({ label }) })).body.data;
+      return [(await api.get(`/v4/volumes/${id}`)).body.cloud_label, listed.cloud_label];
+    };
+    await grant({ volume: [{ id, permissions: "read_only" }] });
+    expect(await told()).toEqual([null, null]);
+    await grant({ volume: [{ id, permissions: "read_only" }], instance: [{ id: instance.id, permissions: "read_only" }] });
+    expect(await told()).toEqual([instance.label, instance.label]);
+    expect((await cloud.api.get(`/v4/volumes/${id}`)).body.cloud_label).toBe(instance.label);
+  });
+});
+
 describe("what a restricted user makes", () => {
   it("is theirs to change and to delete, from the same commit on; nobody else's", async () => {
     const other = await makeUser(cloud);

@@ -125,15 +125,20 @@ describe("images of the account", () => {
     await removeInstance(cloud, id);
   });
 
-  it("that nothing can be made of fail in their event, and are gone", async () => {
+  it("are refused of a disk that nothing was ever booted from, until it was, and of a copy not", async () => {
     const { id } = await createInstance(cloud, { booted: false });
     await instanceIn(cloud, id, "offline");
     const [never] = (await cloud.api.get(`/v4/cloud/instances/${id}/disks`)).body.data;
-    const made = await make({ disk_id: never.id });
-    await until(async () => (await cloud.api.get(`/v4/images/${made.id}`)).status === 404, { what: "the end of the image" });
-    const [event] = await eventsOf(cloud, "instance", id, { action: "disk_imagize" });
-    expect(event).toMatchObject({ status: "failed", message: expect.stringContaining("Boot it once") });
-    await removeInstance(cloud, id);
+    const refused = await cloud.api.post("/v4/images", { disk_id: never.id });
+    expect([refused.status, refused.body.errors]).toEqual([400, [{ reason: expect.stringContaining("Boot it once"), field: "disk_id" }]]);
+    await cloud.api.post(`/v4/cloud/instances/${id}/boot`);
+    await instanceIn(cloud, id, "running");
+    await imageIn((await make({ disk_id: never.id })).id, "available");
+    const { body: clone } = await cloud.api.post(`/v4/cloud/instances/${id}/clone`, { region: "us-east", type: "g6-nanode-1" });
+    await instanceIn(cloud, clone.id, "offline");
+    const [copied] = (await cloud.api.get(`/v4/cloud/instances/${clone.id}/disks`)).body.data;
+    await imageIn((await make({ disk_id: copied.id })).id, "available");
+    for (const one of [id, clone.id]) await removeInstance(cloud, one);
   });
 
   it("are refused for disks that are not there, hold no system, or are busy", async () => {

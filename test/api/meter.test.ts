@@ -61,6 +61,12 @@ describe("what hangs on an instance", () => {
     await createConfig(cloud, other.id);
     const listed = async (what: string): Promise<Json[]> => (await cloud.api.get(path(instance, `/${what}`))).body.data;
     expect((await listed("balancers")).map(({ id }) => id)).toEqual([mine.id]);
+    const vpc = { region: "us-east", type: "g6-nanode-1", interfaces: [{ purpose: "public" }, { purpose: "vpc", subnet_id: 3 }] };
+    const refused = await cloud.api.post("/v4/cloud/instances", vpc);
+    expect([refused.status, refused.body.errors]).toEqual([
+      400,
+      [{ reason: "Must be public or vlan; there are no VPCs here.", field: "interfaces[1].purpose" }],
+    ]);
     expect([await listed("firewalls"), await listed("interfaces")]).toEqual([[], []]);
     const [config] = await listed("configs");
     expect(config?.interfaces).toEqual([{ purpose: "public" }]);

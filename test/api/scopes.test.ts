@@ -143,6 +143,12 @@ describe("spellings of scopes (contract 2.3, 2.5, 4.2)", () => {
     const api = apiOf(cloud.url, body.token);
     expect((await api.get("/v4/cloud/instances")).headers["x-oauth-scopes"]).toBe("instances:read_only volumes:read_only");
     expect((await api.get("/v4/linode/instances")).headers["x-oauth-scopes"]).toBe("linodes:read_only volumes:read_only");
+    const mixed = await cloud.api.post("/v4/profile/tokens", {
+      label: "mixed",
+      scopes: "linodes:view instances:read_only volumes:modify,tokens:view",
+    });
+    const { headers: said } = await apiOf(cloud.url, mixed.body.token).get("/v4/cloud/instances");
+    expect(said["x-oauth-scopes"]).toBe("instances:read_only volumes:read_write account:read_only");
     expect((await cloud.api.post("/v4beta/profile/tokens", asked)).body.scopes).toBe("linodes:read_only volumes:read_only");
   });
 });

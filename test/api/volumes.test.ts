@@ -222,6 +222,34 @@ describe("attaching and detaching", () => {
     await ok(cloud.api.post(path(volume, "/detach")));
   });
 
+  it("has the config's first free slot while it is attached for good; with several configs one must be named", async () => {
+    const instance = await createInstance(cloud, { booted: false });
+    await instanceIn(cloud, instance.id, "offline");
+    const configs = `/v4/cloud/instances/${instance.id}/configs`;
+    const slotsOf = async (index = 0): Promise<Json> => {
+      const { devices } = (await cloud.api.get(configs)).body.data[index];
+      return Object.fromEntries(Object.entries(devices).filter(([, device]) => device !== null));
+    };
+    const before = await slotsOf();
+    const [lasting, passing] = [await make(), await make()];
+    await ok(cloud.api.post(path(lasting, "/attach"), { cloud_id: instance.id }));
+    await ok(cloud.api.post(path(passing, "/attach"), { cloud_id: instance.id, persist_across_boots: false }));
+    expect(await slotsOf()).toEqual({ ...before, sdc: { disk_id: null, volume_id: lasting.id } });
+    const [disk] = (await cloud.api.get(`/v4/cloud/instances/${instance.id}/disks`)).body.data;
+    const second = (await cloud.api.post(configs, { label: "second", devices: { sda: { disk_id: disk.id } } })).body;
+    for (const volume of [lasting, passing]) {
+      await reaches(volume, { cloud_id: instance.id, status: "active" });
+      await until(async () => (await cloud.api.post(path(volume, "/detach"))).status === 200, { what: "the detach taken" });
+      await reaches(volume, { cloud_id: null });
+    }
+    expect(await slotsOf()).toEqual(before);
+    expect((await refused(cloud.api.post(path(lasting, "/attach"), { cloud_id: instance.id })))[0].reason).toContain("several configs");
+    expect((await refused(cloud.api.post("/v4/volumes", { label: freshLabel(), cloud_id: instance.id })))[0].reason).toContain("several configs");
+    await ok(cloud.api.post(path(lasting, "/attach"), { cloud_id: instance.id, config_id: second.id }));
+    expect([await slotsOf(), (await slotsOf(1)).sdb]).toEqual([before, { disk_id: null, volume_id: lasting.id }]);
+    await removeInstance(cloud, instance.id);
+  });
+
   it("takes eight for good, and more for one boot where memory allows", async () => {
     const instance = await createInstance(cloud, { type: "g6-standard-6", booted: false });
     const volumes = await Promise.all(Array.from({ length: 10 }, () => make()));
@@ -241,9 +269,10 @@ describe("attaching and detaching", () => {
     expect((await refused(named(abroad, volume.id)))[0].reason).toContain("both must be in one region");
     expect((await refused(named(second, 99_999)))[0].reason).toContain("No volume");
     await attached(volume, second);
-    expect((await named(second, volume.id)).status).toBe(200);
+    const profile = await ok(named(second, volume.id));
     const moved = await refused(cloud.api.post(`/v4/cloud/instances/${second.id}/migrate`, { region: "eu-west" }));
     expect(moved[0].reason).toContain("detach it first");
+    await ok(cloud.api.del(`/v4/cloud/instances/${second.id}/configs/${profile.id}`));
     await ok(cloud.api.post(path(volume, "/detach")));
     await reaches(volume, { cloud_id: null });
   });

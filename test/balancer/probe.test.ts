@@ -1,13 +1,18 @@
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import { connect } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
-import { probe } from "#backlot/balancer/probe.js";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { openMatcher } from "#backlot/balancer/matching.js";
+import { probe as probeWith } from "#backlot/balancer/probe.js";
 import type { ProbeSpec } from "../../src/balancer/probe.js";
 import { until } from "../support/until.js";
 import { closeLater, closeOpened, listen, rawBackend } from "./support.js";
 
+const matcher = openMatcher();
+const probe = (spec: ProbeSpec, signal?: AbortSignal) => probeWith(spec, matcher, signal);
+
 afterEach(closeOpened);
+afterAll(() => matcher.close());
 
 const check = (port: number, more: Partial<ProbeSpec> = {}): ProbeSpec => ({
   kind: "http",
@@ -131,6 +136,38 @@ describe("http_body", () => {
   });
   test("a regular expression that backtracks for ever is stopped", async () => {
     expect(await body("^(a+)+$", `${"a".repeat(60)}b`)).toMatchObject({ ok: false, reason: "the body could not be matched within 50 ms" });
+  });
+  test("twenty of them hold nobody up but each other", async () => {
+    const port = await web(`${"a".repeat(60)}b`);
+    // Turns of this thread between one verdict and the next: were it the one that matches, there would be next to none.
+    let turns = 0;
+    const turn = () => {
+      turns++;
+      counting = setImmediate(turn);
+    };
+    let counting = setImmediate(turn);
+    const between: number[] = [];
+    await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        expect(await probe(check(port, { kind: "http_body", body: "^(a+)+$" }))).toMatchObject({
+          ok: false,
+          reason: expect.stringContaining("50 ms"),
+        });
+        between.push(turns);
+        turns = 0;
+      }),
+    );
+    clearImmediate(counting);
+    expect(Math.min(...between.slice(1))).toBeGreaterThan(20);
+  });
+  test("a thread that is gone is a reason, and closing ends what waits", async () => {
+    const own = openMatcher();
+    const first = own.match("^(a+)+$", `${"a".repeat(60)}b`);
+    const second = own.match("a", "a");
+    await own.close();
+    expect(await first).toMatchObject({ ok: false, reason: expect.stringContaining("lost") });
+    expect(await second).toMatchObject({ ok: false });
+    expect(await own.match("a", "a")).toEqual({ ok: false, reason: "the check was stopped" });
   });
   test("an invalid one is a reason", async () => {
     expect(await body("(", "x")).toMatchObject({ ok: false, reason: expect.stringMatching(/^invalid regular expression/) });

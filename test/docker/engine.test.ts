@@ -138,6 +138,8 @@ describeDocker("an engine that misbehaves", () => {
     await noticed(/nothing answered within/);
     await reads();
     expect(await statusOf(web.id)).toBe("running");
+    const { status, body } = await cloud.api.get(`/_backlot/instances/${web.id}`);
+    expect([status, body.errors?.[0]?.reason]).toEqual([503, expect.stringMatching(/nothing answered within/)]);
     engine.signal("SIGCONT");
     await until(async () => (await notices()).length === 0, { ...within, what: "no notice" });
     expect(await startOf(web.id)).toBe(started);

@@ -120,12 +120,35 @@ describeDocker("copies of machines on a Docker engine", () => {
     await expect(docker.getImage(tag()).inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
 
+  it("are made of a copy that was never started, too", async () => {
+    expect(await plot.driver.copy("first", "copied")).toBe(true);
+    expect(await plot.driver.images.capture(1, "copied", "private/9")).toMatchObject({ key: "private/9", sizeMb: expect.any(Number) });
+    expect(await plot.driver.list()).toMatchObject([{ instance: 1 }]);
+    await plot.driver.ensure(plot.spec({ instance: 4, image: "private/9" }));
+    expect(await said(plot, 4, "cat", "/root/kept")).toBe("kept\n");
+    const label = [`io.backlot.owner=${plot.options.owner}`, "io.backlot.helper"];
+    expect(await docker.listContainers({ all: true, filters: { label } })).toEqual([]);
+    await plot.driver.remove(4);
+    await plot.driver.images.remove("private/9");
+    await plot.driver.discard("copied");
+  });
+
   it("are found by their labels when their Backlot is gone, and removed", async () => {
     await plot.driver.images.capture(1, "first", "private/5");
     const things = (await ownedThings()).find(({ owner }) => owner === plot.options.owner);
     expect(things?.images).toEqual([`backlot/private:${plot.options.owner.slice(0, 8)}-5`]);
     if (things) await removeOwned(things);
     expect((await ownedThings()).some(({ owner }) => owner === plot.options.owner)).toBe(false);
+  });
+
+  it("are found and removed without a tag, too", async () => {
+    await plot.driver.ensure(plot.spec());
+    const container = await containerOf(plot.options.owner, 1);
+    const { Id } = ((await container?.commit({})) ?? { Id: "none" }) as { Id: string };
+    const things = (await ownedThings()).filter(({ owner }) => owner === plot.options.owner);
+    expect(things.flatMap(({ images }) => images)).toEqual([Id]);
+    for (const each of things) await removeOwned(each);
+    await expect(docker.getImage(Id).inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
 });
 

@@ -85,6 +85,22 @@ describeDocker("machines on a Docker engine", () => {
     expect((await run(container, ["stat", "-c", "%a %U", "/root/.ssh", "/root/.ssh/authorized_keys"])).text).toBe("700 root\n600 root\n");
   });
 
+  it("reads no more than marks from a guest, whatever its root puts there", async () => {
+    await plot.driver.ensure(plot.spec({ instance: 9, boots: 3 }));
+    const container = await containerOf(plot.options.owner, 9);
+    if (!container) throw new Error("it is not there");
+    // Sparse here, and a stream of zeros on its way to us.
+    await run(container, ["sh", "-c", "cd /var/lib/backlot && truncate -s 1500M a-large-one extra-addresses; truncate -s 2M /etc/shadow"]);
+    const before = process.resourceUsage().maxRSS;
+    const again = await plot.again();
+    expect(await again.list(9)).toMatchObject([{ instance: 9, running: true, boots: 3 }]);
+    await expect(again.images.capture(9, "first", "private/1")).rejects.toThrow(/\/etc\/shadow holds 2097152 bytes/);
+    expect((process.resourceUsage().maxRSS - before) / 1024).toBeLessThan(400);
+    await again.ensure(plot.spec({ instance: 9, boots: 4 }));
+    expect(await again.list(9)).toMatchObject([{ instance: 9, running: true, boots: 4 }]);
+    await again.remove(9);
+  });
+
   it("gives the deploy script its fields as variables, whatever is in them", async () => {
     const text = await until(async () => (await plot.driver.log(1)).includes("word is") && plot.driver.log(1));
     expect(text).toContain(`word is ${secretWord.length} long, greeting is it's "fine" $HOME, home is /root`);

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { ownedThings } from "#backlot/runtime/docker/orphans.js";
+import { volumeHelper } from "#backlot/runtime/docker/volume-helper.js";
 import type { VolumeSpec } from "#backlot/runtime/driver.js";
 import { containerOf, describeDocker, docker, openPlot, type Plot, run } from "../support/docker.js";
 import { until } from "../support/until.js";
@@ -226,6 +227,36 @@ describeDocker("volumes on a Docker engine, asked of the guest and the kernel", 
     await until(() => ourLoops().length === 0, { what: "the end of the loop device" });
     await plot.driver.volumes.ensure(wanted());
     expect(await sh(1, "cat /mnt/x/file")).toBe("unsynced");
+  });
+
+  it("a loop device that stays, as one does whose maker died too early, is met and goes with its volume", async () => {
+    await plot.driver.volumes.ensure(wanted({ instance: null }));
+    const [name = ""] = await ourVolumes();
+    const { Mountpoint } = await docker.getVolume(name).inspect();
+    execFileSync("losetup", ["--find", `${Mountpoint}/${name}.ext4`]);
+    expect(ourLoops()).toHaveLength(1);
+    await plot.driver.volumes.ensure(wanted());
+    expect(await sh(1, "echo here >/mnt/x/file; cat /mnt/x/file")).toBe("here");
+    expect(ourLoops()).toHaveLength(1);
+    await plot.driver.volumes.ensure(wanted({ instance: null }));
+    await until(() => ourLoops().length === 0, { what: "the end of the loop device" });
+    // One that nobody mounts any more goes with its volume.
+    execFileSync("losetup", ["--find", `${Mountpoint}/${name}.ext4`]);
+    await plot.driver.volumes.remove(1);
+    await until(() => ourLoops().length === 0, { what: "the end of the loop device" });
+  });
+
+  it("asks the engine again for what it refused, after a while", async () => {
+    let tag = "backlot/none:such";
+    const common = { docker, owner: plot.options, image: async () => tag, loopDevices: true, left: [] };
+    const [patient, hasty] = [volumeHelper(common), volumeHelper({ ...common, refusalMs: 0 })];
+    const release = { do: "release", disk: "/volumes/none/none.ext4", containers: [] } as const;
+    for (const helper of [patient, hasty]) await expect(helper.run(release, [])).rejects.toThrow(/refuses the helper.*No such image/);
+    tag = (await (await guest(1)).inspect()).Config.Image;
+    await expect(patient.run(release, [])).rejects.toThrow(/refuses the helper/);
+    // Now it is granted, and what fails is the task: there is no such volume.
+    await expect(hasty.run(release, [])).rejects.toThrow(/helper that mounts volumes failed: .*No such file/);
+    expect(hasty.rights()).toMatchObject({ growth: expect.stringMatching(/use/) });
   });
 
   it("shows what was left for `backlot clean`, with helpers that a crash left", async () => {

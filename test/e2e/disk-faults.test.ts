@@ -164,6 +164,7 @@ test("out of descriptors: what is there is shown and nothing that lives is calle
   await reaches(later.id, "offline");
   const { body: place } = await line.ask("GET", `/_backlot/instances/${lives.id}`);
 
+  left.push(() => limitTo(backlot.pid, 1_024));
   limitTo(backlot.pid, 3);
   expect((await line.ask("GET", "/v4/cloud/instances")).body.results).toBe(2);
   // The journal is open: what it can take is durable.

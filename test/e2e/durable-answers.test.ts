@@ -63,7 +63,10 @@ test.skipIf(!mayTrace())(
         ({ name, text }) => name === "pwrite64" && text.includes(printed("/journal.")) && text.includes(words),
       );
       const sync = find(`sync of ${label}`, (call) => isSync(call) && call.text.includes(printed("/journal.")) && call.began > change.ended);
-      const answer = find(`answer with ${label}`, ({ name, text }) => name !== "pwrite64" && text.includes("<socket:") && text.includes(words));
+      const answer = find(
+        `answer with ${label}`,
+        ({ name, text }) => name !== "pwrite64" && text.includes(printed("socket:")) && text.includes(words),
+      );
       expect(sync.result).toBe(0);
       expect(answer.began, label).toBeGreaterThan(sync.ended);
     }

@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Config } from "#backlot/index.js";
+import { until } from "../support/until.js";
 
 type Counts = Readonly<Record<string, number>>;
 
@@ -55,10 +56,14 @@ export const openLibrary = async (config: Config): Promise<Library> => {
     pid: child.pid ?? 0,
     measure: () => ask("measure"),
     close: async () => {
-      const ended = once(child, "exit");
-      const held = await ask<{ before: Holdings; after: Holdings }>("close");
-      await ended;
-      return held;
+      try {
+        const held = await ask<{ before: Holdings; after: Holdings }>("close");
+        const holds = JSON.stringify(held.after.resources);
+        await until(() => child.exitCode !== null, { what: `the end of the library's process by itself, which holds ${holds}` });
+        return held;
+      } finally {
+        child.kill("SIGKILL");
+      }
     },
     kill: () => void child.kill("SIGKILL"),
   };

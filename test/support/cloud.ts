@@ -175,6 +175,7 @@ export const testConfig = async (overrides: Partial<Config> = {}): Promise<Confi
     speed: 50,
     balancerAddresses,
     privatePool,
+    dial: "auto",
     fastLane: "on",
     clientKeepAlive: "on",
     balancerConnections: 10_000,

@@ -152,7 +152,7 @@ export const walkSecretAccount = async (
     });
   await statusIs("running");
   await ask("POST", "/v4/cloud/instances", { ...place, label: "weak", root_pass: keep("a weak root password", "footlightsandfogmachines") });
-  await ask("POST", "/v4/cloud/instances", `{"label":"broken","root_pass":"${keep("a root password in broken JSON", "Sk8-Fly")}"x}`);
+  await ask("POST", "/v4/cloud/instances", `{"label":"broken","root_pass":${keep("a root password in broken JSON", "Sk8-Fly")}}`);
   for (const [where, text] of processTexts()) heard.set(where, text);
   for (const [where, text] of await look(owner)) heard.set(where, text);
   await ask("POST", `${path}/shutdown`, {});

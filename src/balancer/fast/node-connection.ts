@@ -1,4 +1,5 @@
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
+import { dialEndpoint } from "../../kernel/relay.js";
 import { codeOf } from "../../kernel/remedy.js";
 import { Intake } from "../intake.js";
 import type { PlaneEndpoint } from "../plane.js";
@@ -31,7 +32,7 @@ export class NodeConnection {
     endpoint: PlaneEndpoint,
     private readonly gone: (connection: NodeConnection) => void,
   ) {
-    this.socket = connect({ host: endpoint.host, port: endpoint.port, noDelay: true, onread: this.#intake.onread });
+    this.socket = dialEndpoint(endpoint, { noDelay: true, onread: this.#intake.onread });
     this.socket.on("connect", () => this.exchange?.onConnect());
     this.socket.on("drain", () => this.exchange?.onNodeDrain());
     this.socket.on("error", (error) => {

@@ -27,6 +27,8 @@ export interface AccountSettings {
   networkHelper: boolean;
   /** New instances have the backup service unless they say otherwise. */
   backupsEnabled: boolean;
+  /** Of new instances that do not say; absent in rows of before there was one. */
+  maintenancePolicy?: string | null;
 }
 
 /** Contract 14.6: what was agreed to. */
@@ -96,12 +98,12 @@ export const accountView = (cloud: Pick<Cloud, "store" | "catalogue" | "billed">
 };
 
 /** Contract 14.2. */
-export const settingsView = ({ networkHelper, backupsEnabled }: AccountSettings) => ({
+export const settingsView = ({ networkHelper, backupsEnabled, maintenancePolicy = null }: AccountSettings) => ({
   managed: false,
   longviewSubscription: null,
   networkHelper,
   backupsEnabled,
   objectStorage: "disabled",
   interfacesForNewInstances: "legacy_config_only",
-  maintenancePolicy: null,
+  maintenancePolicy,
 });

@@ -36,8 +36,14 @@ export const settingsFields = {
   networkHelper: field.write(z.boolean(), "Default for new config profiles."),
   backupsEnabled: field.write(z.boolean(), "New instances have the backup service."),
   objectStorage: field.read(z.string(), "Always `disabled`."),
-  interfacesForNewInstances: field.read(z.string(), "Always `legacy_config_only`."),
-  maintenancePolicy: field.read(z.string().nullable(), "Always null."),
+  interfacesForNewInstances: field.write(
+    z.enum(["legacy_config_only", "legacy_config_default_but_linode_allowed", "linode_default_but_legacy_config_allowed", "linode_only"]),
+    "Always `legacy_config_only`, for there are no other interfaces; any other word is refused.",
+  ),
+  maintenancePolicy: field.write(
+    z.enum(["cloud/migrate", "cloud/power_off_on"]).nullable(),
+    "What new instances have; recorded, there is no maintenance.",
+  ),
 };
 
 const agreed = (note: string) => field.write(z.boolean(), note);

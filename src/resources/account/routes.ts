@@ -33,8 +33,15 @@ const given = <T extends object>(body: T): { [N in keyof T]?: Exclude<T[N], unde
 
 const detailProblems = (before: AccountDetails, body: Partial<AccountDetails>): Problem[] => zipProblems({ ...before, ...body });
 
-const settingsProblems = ({ longviewSubscription }: UpdateBody<typeof settingsFields>): Problem[] =>
-  typeof longviewSubscription === "string" ? [{ reason: "There is no Longview here to subscribe to.", field: "longviewSubscription" }] : [];
+const settingsProblems = ({
+  longviewSubscription,
+  interfacesForNewInstances = "legacy_config_only",
+}: UpdateBody<typeof settingsFields>): Problem[] => [
+  ...(typeof longviewSubscription === "string" ? [{ reason: "There is no Longview here to subscribe to.", field: "longviewSubscription" }] : []),
+  ...(interfacesForNewInstances === "legacy_config_only"
+    ? []
+    : [{ reason: "Interfaces are those of config profiles here: only legacy_config_only.", field: "interfacesForNewInstances" }]),
+];
 
 /** Contract 14.6, service-transfers: one account has nobody to hand things to. */
 const noTransfers = "A local cloud has one account, so nothing can be handed to another one.";
@@ -106,6 +113,7 @@ const coreRoutes = [
         const wanted: AccountSettings = {
           networkHelper: body.networkHelper ?? settings.networkHelper,
           backupsEnabled: body.backupsEnabled ?? settings.backupsEnabled,
+          maintenancePolicy: body.maintenancePolicy ?? settings.maintenancePolicy ?? null,
         };
         updateAccount(tx, { settings: wanted });
         recordEvent(tx, cloud, { action: "account_settings_update", entity: accountEntity(tx), username: caller?.username ?? null });

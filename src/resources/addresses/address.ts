@@ -1,4 +1,4 @@
-import { contains, formatCidr, formatIpv4, netmask, overlaps, parseCidr, type Range, slice } from "../../kernel/addresses.js";
+import { contains, formatCidr, formatIpv4, gatewayOf, netmask, overlaps, parseCidr, type Range, slice } from "../../kernel/addresses.js";
 import { Fault } from "../../kernel/fault.js";
 import type { Row } from "../../store/store.js";
 import type { Cloud, Reader, Tx } from "../cloud.js";
@@ -50,6 +50,12 @@ const sliceOf = (pool: string, row: SliceRow): Range => pieceOf(pool, row.index)
 export const regionRange = (cloud: Pick<Cloud, "store" | "settings">, region: string): string | undefined => {
   const row = cloud.store.list("slice").find((entry) => entry.region === region);
   return row && formatCidr(sliceOf(cloud.settings.privatePool, row));
+};
+
+/** The region whose piece of the pool an address lies in, and whether it is that piece's gateway: this machine itself, on Docker. */
+export const poolPlace = (store: Reader, settings: Pick<Cloud["settings"], "privatePool">, address: string) => {
+  const row = store.list("slice").find((entry) => contains(sliceOf(settings.privatePool, entry), address));
+  return row && { region: row.region, isGateway: address === gatewayOf(sliceOf(settings.privatePool, row)) };
 };
 
 const byAddress = (row: { address: string }) => row.address;

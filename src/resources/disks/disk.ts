@@ -23,6 +23,8 @@ export interface DiskRow extends Row, Deployment {
   fingerprint: string;
   /** The file system it is to be a copy of; null when it has been made, or is made from `image`. */
   copyOf: string | null;
+  /** Nothing was ever started from it, and it is no copy: it holds nothing yet. Absent in rows of before this was noted. */
+  isBlank?: boolean;
   /** True once the deploy script's end was told by an event. */
   scriptReported: boolean;
   createdMs: number;
@@ -60,6 +62,7 @@ export const insertDisk = (
     fingerprint: freshFingerprint(),
     copyOf: null,
     scriptReported: false,
+    isBlank: disk.copyOf === undefined || disk.copyOf === null,
     createdMs: now,
     updatedMs: now,
     ...noDeployment,

@@ -5,7 +5,7 @@ import { route } from "../../kernel/route.js";
 import type { Cloud } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { refuse } from "../instances/rules.js";
-import { contentProblems, mostRecords, type RecordContent, type RecordWanted, recordContent, relativeName } from "../records/rules.js";
+import { contentProblems, isNullMx, mostRecords, type RecordContent, type RecordWanted, recordContent, relativeName } from "../records/rules.js";
 import { domainEntity, domainView } from "./domain.js";
 import { importFields } from "./fields.js";
 import { insertDomain } from "./routes.js";
@@ -67,10 +67,12 @@ const admitted = (domain: string, { records, skipped }: Imported): { contents: R
       if (content.type === "CNAME") aliases.add(owner);
     }
   }
-  const whole = contents.filter(
-    (content) => content.type === "CNAME" || !aliases.has(bareName(content.name === "" ? domain : `${content.name}.${domain}`)),
-  );
-  const beside = contents.length - whole.length;
+  const ownerOf = ({ name }: RecordContent): string => bareName(name === "" ? domain : `${name}.${domain}`);
+  const alone = contents.filter((content) => content.type === "CNAME" || !aliases.has(ownerOf(content)));
+  const beside = contents.length - alone.length;
+  const mailed = new Set(alone.filter((content) => content.type === "MX" && !isNullMx(content)).map(ownerOf));
+  const whole = alone.filter((content) => !isNullMx(content) || !mailed.has(ownerOf(content)));
+  refused.push(...alone.filter((content) => !whole.includes(content)).map((content) => `${ownerOf(content)} MX`));
   return {
     contents: whole,
     leftOut: [

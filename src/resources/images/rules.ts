@@ -12,7 +12,11 @@ export const diskProblems = (reader: Pick<CloudStore | Tx, "get">, diskId: numbe
   if (diskId === undefined) return [];
   const disk = reader.get("disk", diskId);
   if (!disk) return [{ reason: "No disk has this id; see /v4/cloud/instances/ID/disks.", field: "diskId" }];
-  return isBootable(disk) ? [] : [{ reason: "There is no system on this disk; an image of it could not boot.", field: "diskId" }];
+  if (!isBootable(disk)) return [{ reason: "There is no system on this disk; an image of it could not boot.", field: "diskId" }];
+  if (disk.isBlank !== true) return [];
+  return [
+    { reason: "There is nothing on this disk yet: it is filled when the instance boots from it for the first time. Boot it once.", field: "diskId" },
+  ];
 };
 
 /** A disk's label may hold what an image's may not. */

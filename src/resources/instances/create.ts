@@ -75,7 +75,7 @@ export const createInstance = (
       watchdogEnabled: body.watchdogEnabled,
       backupsEnabled: body.backupsEnabled ?? accountOf(tx).settings.backupsEnabled,
       diskEncryption: body.diskEncryption,
-      maintenancePolicy: body.maintenancePolicy,
+      maintenancePolicy: body.maintenancePolicy ?? accountOf(tx).settings.maintenancePolicy ?? undefined,
     }),
   });
   const row = tx.update("instance", inserted.id, {

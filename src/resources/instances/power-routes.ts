@@ -17,8 +17,8 @@ import { overtakeJob, startJob } from "./start-job.js";
 /** Contract 9.4: `sdh` is the rescue system's own. */
 const rescueSlots = slots.filter((slot) => slot !== "sdh");
 
-/** boot, reboot and shutdown: the row says what is wanted and carries the job; the machines loop makes it true. */
-const verbRoute = (verb: "boot" | "reboot" | "shutdown", summary: string) =>
+/** boot and reboot: the row says what is wanted and carries the job; the machines loop makes it true. */
+const verbRoute = (verb: "boot" | "reboot", summary: string) =>
   route<Cloud, { configId?: number | null | undefined }>({
     method: "POST",
     path: `/v4/cloud/instances/:instanceId/${verb}`,
@@ -31,10 +31,6 @@ const verbRoute = (verb: "boot" | "reboot" | "shutdown", summary: string) =>
         const row = requireInstance(tx, params.instanceId);
         requireLegal(cloud.store, row, verb);
         const username = caller?.username;
-        if (verb === "shutdown") {
-          startJob(tx, cloud, row, { verb }, { username }, { power: "off" });
-          return;
-        }
         const { profile, disk } = bootChoice(tx, row, body.configId ?? undefined);
         overtakeJob(tx, cloud, row);
         const patch = { power: "on" as const, boots: row.boots + 1, diskId: disk.id, profileId: profile.id, rescue: false };
@@ -103,5 +99,17 @@ export const powerRoutes = [
   }),
   verbRoute("boot", "Boots an instance that is offline, with the config of `config_id`, the only one, or the last one booted."),
   verbRoute("reboot", "Restarts a running instance; a config is chosen as at boot."),
-  verbRoute("shutdown", "Stops a running instance."),
+  route<Cloud, undefined>({
+    method: "POST",
+    path: "/v4/cloud/instances/:instanceId/shutdown",
+    scope: "instances",
+    summary: "Stops a running instance.",
+    answers: "empty",
+    run: ({ cloud, params, caller }) =>
+      cloud.store.commit((tx) => {
+        const row = requireInstance(tx, params.instanceId);
+        requireLegal(cloud.store, row, "shutdown");
+        startJob(tx, cloud, row, { verb: "shutdown" }, { username: caller?.username }, { power: "off" });
+      }),
+  }),
 ];

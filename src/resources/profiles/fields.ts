@@ -27,7 +27,7 @@ const Helpers = z.object({
 });
 
 const InterfaceRow = z.object({
-  purpose: z.enum(["public", "vlan", "vpc"]),
+  purpose: z.enum(["public", "vlan"], "Must be public or vlan; there are no VPCs here."),
   label: lenient(z.string()),
   ipamAddress: lenient(z.string()),
   primary: lenient(z.boolean()),

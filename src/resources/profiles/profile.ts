@@ -21,7 +21,7 @@ export interface Helpers {
 }
 
 export interface ProfileInterface {
-  purpose: "public" | "vlan" | "vpc";
+  purpose: "public" | "vlan";
   label?: string | undefined;
   ipamAddress?: string | undefined;
   primary?: boolean | undefined;

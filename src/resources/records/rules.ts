@@ -126,12 +126,23 @@ const ownerProblems = ({ type, name, service, protocol }: RecordContent, domain:
   return type === "NS" && name.startsWith("*") ? problem("name", "A wildcard cannot be delegated.") : [];
 };
 
+export const isNullMx = ({ type, target }: Pick<RecordContent, "type" | "target">): boolean => type === "MX" && target === "";
+
+/** RFC 7505 section 3: who takes no mail names no other MX. */
+const nullMxProblems = (content: RecordContent, same: readonly RecordRow[]): Problem[] => {
+  const others = content.type === "MX" ? same.filter((other) => other.type === "MX") : [];
+  if (isNullMx(content) && others.length > 0)
+    return problem("target", "Without a host no mail is taken, and then it must be the only MX of its name.");
+  if (others.some(isNullMx)) return problem("target", "An MX without a host stands there, which says that no mail is taken; remove it first.");
+  return [];
+};
+
 /** RFC 1034 section 3.6.2: beside a CNAME nothing else stands. */
 const conflictProblems = (content: RecordContent, others: readonly RecordRow[]): Problem[] => {
   const same = others.filter((other) => other.name.toLowerCase() === content.name.toLowerCase());
   if (content.type === "CNAME" && same.length > 0) return problem("name", "Record conflict: a CNAME must be unique, and other records stand there.");
   if (same.some((other) => other.type === "CNAME")) return problem("name", "Record conflict: a CNAME stands there, and it must be unique.");
-  return [];
+  return nullMxProblems(content, same);
 };
 
 /** What is wrong with a record by itself. */

@@ -59,6 +59,6 @@ export const mayRead = (caller: { scopes: string } | undefined, word: string): b
 /** The scopes of `wanted` that go beyond `held`. */
 export const excessScopes = (held: string, wanted: string): string[] => parts(wanted).filter((part) => !givesScope(held, part));
 
-/** What each word lets an application do, for the consent page: one line a scope, in native words. */
+/** Scopes in native words, each once, for the consent page and for headers. */
 export const scopeWords = (scopes: string): string[] =>
   parts(scopes).includes("*") ? ["*"] : [...new Set(parts(scopes).flatMap((part) => canonical(part) ?? []))];

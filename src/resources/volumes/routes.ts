@@ -5,6 +5,7 @@ import type { Cloud, Tx } from "../cloud.js";
 import { recordEvent } from "../events/event.js";
 import { requireInstance } from "../instances/instance.js";
 import { refuse } from "../instances/rules.js";
+import { fillSlot, profileFor } from "../profiles/device-slots.js";
 import { VolumeLabel, VolumeSize, volumeFields } from "./fields.js";
 import {
   attachProblems,
@@ -40,6 +41,12 @@ const newRow = (cloud: Cloud, wanted: Pick<VolumeRow, "label" | "region" | "size
   jobs: [],
 });
 
+/** A volume that stays over boots has a slot of a config profile, while there is a free one (contract 11 `config_id`). */
+const nameInProfile = (tx: Tx, row: VolumeRow, instanceId: number, configId: number | undefined): void => {
+  const profile = profileFor(tx, instanceId, configId);
+  if (profile !== undefined && profile !== "several") fillSlot(tx, profile, { volumeId: row.id });
+};
+
 const createVolume = (tx: Tx, cloud: Cloud, body: VolumeCreate, username: string | undefined): VolumeRow => {
   refuse(createProblems(tx, cloud, body));
   const instance = body.cloudId == null ? undefined : tx.get("instance", body.cloudId);
@@ -55,6 +62,7 @@ const createVolume = (tx: Tx, cloud: Cloud, body: VolumeCreate, username: string
   const create = volumeJob(tx, cloud, row, "create", { username });
   if (!instance) return tx.update("volume", row.id, { jobs: [create] });
   const attach = volumeJob(tx, cloud, row, "attach", { username, instance });
+  nameInProfile(tx, row, instance.id, body.configId ?? undefined);
   return tx.update("volume", row.id, { instanceId: instance.id, configId: body.configId ?? null, jobs: [create, attach] });
 };
 
@@ -72,6 +80,7 @@ const attachVolume = (tx: Tx, cloud: Cloud, row: VolumeRow, body: AttachBody, us
   const persists = body.persistAcrossBoots ?? true;
   refuse(attachProblems(tx, cloud, body.cloudId, row.region, { persists, configId: body.configId }));
   const instance = requireInstance(tx, body.cloudId);
+  if (persists) nameInProfile(tx, row, instance.id, body.configId);
   return tx.update("volume", row.id, {
     instanceId: instance.id,
     configId: body.configId ?? null,

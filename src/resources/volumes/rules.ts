@@ -2,6 +2,7 @@ import { invalid, type Problem } from "../../kernel/fault.js";
 import type { CreateBody } from "../../kernel/field.js";
 import type { Cloud, Reader } from "../cloud.js";
 import { isDeleting } from "../instances/instance.js";
+import { profileFor } from "../profiles/device-slots.js";
 import type { volumeFields } from "./fields.js";
 import { type VolumeRow, volumeStatus, volumesOf } from "./volume.js";
 
@@ -27,10 +28,14 @@ const limitProblems = (reader: Reader, { catalogue }: Pick<Cloud, "catalogue">, 
     : [{ reason: `The instance has ${limit} volumes attached already, which is the limit; detach one.` }];
 };
 
-const configProblems = (reader: Reader, instanceId: number, configId: number | undefined): Problem[] =>
-  configId === undefined || reader.get("profile", configId)?.instanceId === instanceId
-    ? []
-    : [{ reason: "This instance has no config with this id.", field: "configId" }];
+const configProblems = (reader: Reader, instanceId: number, configId: number | undefined, persists: boolean): Problem[] => {
+  const profile = profileFor(reader, instanceId, configId);
+  if (profile === "several" && persists)
+    return [
+      { reason: "The instance has several configs; say which is to have the volume, or attach it for one boot (`persist_across_boots` false)." },
+    ];
+  return configId === undefined || profile !== undefined ? [] : [{ reason: "This instance has no config with this id.", field: "configId" }];
+};
 
 /** Whether an instance may get one more volume that lies in `region`. */
 export const attachProblems = (
@@ -44,7 +49,7 @@ export const attachProblems = (
   if (!instance || isDeleting(instance)) return [{ reason: "No active instance has this id.", field: "cloudId" }];
   if (region !== undefined && region !== instance.region)
     return [{ reason: `The volume is in ${region} and the instance in ${instance.region}; both must be in one region.`, field: "cloudId" }];
-  return [...configProblems(reader, instanceId, configId), ...limitProblems(reader, cloud, instanceId, persists)];
+  return [...configProblems(reader, instanceId, configId, persists), ...limitProblems(reader, cloud, instanceId, persists)];
 };
 
 /** Everything that can be wrong with a create, at once. */

@@ -67,7 +67,7 @@ export const mountableLabels = (reader: Reader, instanceId: number): string[] =>
   volumesOf(reader, instanceId).flatMap((row) => (row.made && row.jobs[0]?.verb !== "detach" ? [row.label] : []));
 
 /** Contract 11. */
-export const volumeView = ({ store }: Pick<Cloud, "store">, row: VolumeRow, reader: Pick<CloudStore | Tx, "get"> = store) => ({
+export const volumeView = ({ store, mayName }: Pick<Cloud, "store" | "mayName">, row: VolumeRow, reader: Pick<CloudStore | Tx, "get"> = store) => ({
   id: row.id,
   label: row.label,
   filesystemPath: `/dev/disk/by-id/scsi-0Cloud_Volume_${row.label}`,
@@ -75,7 +75,8 @@ export const volumeView = ({ store }: Pick<Cloud, "store">, row: VolumeRow, read
   size: row.sizeGb,
   region: row.region,
   cloudId: row.instanceId,
-  cloudLabel: row.instanceId === null ? null : (reader.get("instance", row.instanceId)?.label ?? null),
+  cloudLabel:
+    row.instanceId === null || mayName?.("instance", row.instanceId) === false ? null : (reader.get("instance", row.instanceId)?.label ?? null),
   created: wireTime(row.createdMs),
   updated: wireTime(row.updatedMs),
   tags: row.tags,

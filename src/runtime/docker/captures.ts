@@ -5,6 +5,7 @@ import { extract, type Header, type Pack, pack } from "tar-stream";
 import { Fault } from "../../kernel/fault.js";
 import type { Captured, MachineImages } from "../driver.js";
 import { asking, engineFault, statusOf, tolerating } from "./engine.js";
+import type { FileSystems } from "./file-systems.js";
 import { jsonLines } from "./json-lines.js";
 import { labels, nameSafe, type Owner, ownerLabels } from "./labels.js";
 
@@ -20,6 +21,8 @@ const bootMarks =
 /** What makes a machine that machine: who knows it could pass for it. */
 const identity = /^etc\/(ssh\/ssh_host_[^/]+|shadow-|gshadow-|machine-id)$/;
 const passwords = "etc/shadow";
+/** A line of some 120 bytes an account. */
+const mostPasswordBytes = 1024 * 1024;
 
 const pathIn = (name: string): string => name.replace(/^(\.?\/)+/, "").replace(/(?<!\/)\/+$/, "");
 
@@ -42,6 +45,10 @@ const copyArchive = async (from: NodeJS.ReadableStream, to: Pack): Promise<void>
     if (isLeftOut(path)) {
       stream.on("end", next);
       stream.resume();
+    } else if (path === passwords && (header.size ?? 0) > mostPasswordBytes) {
+      reader.destroy(
+        new Fault("unavailable", [{ reason: `Its /etc/shadow holds ${header.size} bytes, which no machine's does. Mend it, then try again.` }]),
+      );
     } else if (path === passwords) {
       textOf(stream as unknown as AsyncIterable<Buffer>).then((text) => {
         const shadow = withoutRootPassword(text);
@@ -72,7 +79,7 @@ const startInstructions = (config: Pick<Docker.ContainerInspectInfo["Config"], "
 const mebibytes = (bytes: number): number => Math.ceil(bytes / 2 ** 20);
 
 /** Copies of machines' file systems, as images of the engine. */
-export const engineCaptures = (docker: Docker, owner: Owner): MachineImages => {
+export const engineCaptures = (docker: Docker, owner: Owner, { tagOf }: Pick<FileSystems, "tagOf">): MachineImages => {
   const sizeOf = async (key: string): Promise<Captured | undefined> => {
     try {
       const { Size } = await docker.getImage(captureTag(owner.owner, key)).inspect();
@@ -119,14 +126,30 @@ export const engineCaptures = (docker: Docker, owner: Owner): MachineImages => {
     if (sift.status === "rejected") throw sift.reason;
   };
 
+  /** The container of a file system; of a copy that was never started one is made for the moment, which never runs. */
+  const containerOf = async (instance: number, fingerprint: string): Promise<{ container: Docker.Container; end(): Promise<void> } | undefined> => {
+    const label = [`${labels.owner}=${owner.owner}`, `${labels.instance}=${instance}`, `${labels.fingerprint}=${fingerprint}`];
+    const [row] = await asking("list containers", () => docker.listContainers({ all: true, filters: { label } }));
+    if (row) return { container: docker.getContainer(row.Id), end: async () => {} };
+    const tag = await tagOf(fingerprint);
+    if (tag === undefined) return undefined;
+    // Its image has the labels of the machine that it was made from, and this is none.
+    const Labels = { ...ownerLabels(owner), [labels.helper]: "image", [labels.instance]: "", [labels.fingerprint]: "" };
+    const container = await docker.createContainer({ Image: tag, Labels, HostConfig: { NetworkMode: "none" } });
+    return { container, end: () => tolerating([404, 409], () => container.remove({ force: true, v: true })) };
+  };
+
   return {
     capture: async (instance, fingerprint, key) => {
       const known = await sizeOf(key);
       if (known) return known;
-      const label = [`${labels.owner}=${owner.owner}`, `${labels.instance}=${instance}`, `${labels.fingerprint}=${fingerprint}`];
-      const [row] = await asking("list containers", () => docker.listContainers({ all: true, filters: { label } }));
-      if (!row) return undefined;
-      await asking(`copy the file system of instance ${instance}`, () => copy(docker.getContainer(row.Id), key));
+      const source = await containerOf(instance, fingerprint);
+      if (!source) return undefined;
+      try {
+        await asking(`copy the file system of instance ${instance}`, () => copy(source.container, key));
+      } finally {
+        await source.end();
+      }
       const made = await sizeOf(key);
       if (!made) throw new Fault("unavailable", [{ reason: `The image ${key} was made and is gone again: somebody removed it from the engine.` }]);
       return made;

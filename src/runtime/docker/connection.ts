@@ -1,3 +1,4 @@
+import { Agent } from "node:http";
 import { createRequire } from "node:module";
 import type Docker from "dockerode";
 
@@ -40,5 +41,13 @@ answerFor(
 
 const Engine = require("dockerode") as typeof Docker;
 
-/** A handle on the engine; nothing is asked of it yet. */
-export const connectEngine = (connection?: EngineConnection): Docker => new Engine(connection);
+/**
+ * A handle on the engine; nothing is asked of it yet. Over a local socket no connection is kept for the next request: a new one costs next to
+ * nothing, and Node's own agent would hold the last one for seconds after whoever used it was closed.
+ */
+export const connectEngine = (connection?: EngineConnection): Docker => {
+  const engine = new Engine(connection);
+  const modem = engine.modem as { socketPath?: unknown; agent?: Agent };
+  if (modem.socketPath) modem.agent ??= new Agent({ keepAlive: false });
+  return engine;
+};

@@ -29,6 +29,7 @@ import { defaultImageMap, guestImages } from "./guest-image.js";
 import { type ImageMap, isOwnGuestImage } from "./images.js";
 import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
+import { type DialMode, engineRelays } from "./relays.js";
 import { settledGuests } from "./settled-guests.js";
 import { strangerFault } from "./strangers.js";
 import { turns } from "./turns.js";
@@ -54,6 +55,8 @@ export interface DockerDriverOptions {
   docker?: EngineConnection | undefined;
   /** The name servers of a machine behind these gateways; empty: the engine's own. Asked when its networks stand. */
   guestResolvers?: ((gateways: readonly string[]) => Promise<readonly string[]>) | undefined;
+  /** How private addresses are reached from here; `auto` unless given. */
+  dial?: DialMode | undefined;
   /** How long services wait for a deploy script that goes on; `scriptPatienceMs` of runtime/driver.ts by default. */
   scriptPatienceMs?: number | undefined;
   /** False: volumes do without loop devices, as on an engine that grants none; they are folders then. */
@@ -122,12 +125,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
   const { NCPU: engineCpus } = (await asking("describe itself", () => docker.info())) as { NCPU: number };
   const leftHelpers = await helpersOf(docker, options);
   const inTurn = turns<number>();
-  const captures = engineCaptures(docker, options);
   const guests = settledGuests();
   const counters = counterReader(parseCidr(publicPool) ?? { base: 0, prefix: 32, size: 0 });
   const closers = new Closers();
 
   const copies = fileSystems(docker, owner);
+  const captures = engineCaptures(docker, options, copies);
   /** Containers that stand still for a moment because a copy of them is made: nobody is to think that they died. */
   const still = new Set<string>();
   const standingStill = async (id: string, work: () => Promise<void>): Promise<void> => {
@@ -157,6 +160,16 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     loopDevices: options.loopDevices ?? true,
     left: leftHelpers.map(({ Id }) => Id),
   });
+
+  const relays = engineRelays({
+    docker,
+    owner: options,
+    mode: options.dial ?? "auto",
+    privatePool: options.privatePool,
+    image: async () => (await images.ensure(toolsImage)).tag,
+    onProblem: options.onProblem ?? (() => {}),
+  });
+  closers.add(() => relays.close());
 
   const removeContainer = async (container: SeenContainer): Promise<void> => {
     await asking("remove a container", () =>
@@ -349,12 +362,22 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const before = guest;
     guest = await power(container, guest, spec);
     if (spec.running) await fitAddresses(container, guest, spec, moved || guest !== before);
+    const [privateAddress] = spec.privateAddresses;
+    if (spec.running && privateAddress !== undefined) await relays.settle(spec.region, spec.privateRange, privateAddress);
     return machineOf({ ...container, state: spec.running ? "running" : "exited" }, guest);
   };
 
+  await relays.prune();
+  const runningNow = (await seen()).filter(({ state }) => state === "running");
+  for (const { key, name, subnet } of await networks.standing())
+    if (key !== "public") await relays.settle(key, subnet, runningNow.flatMap(({ addresses }) => addresses.get(name) || [])[0]);
+
   return {
     name: "docker",
-    capabilities: () => dockerCapabilities(helper.rights()),
+    capabilities: () => {
+      const { runtime, rows } = dockerCapabilities(helper.rights());
+      return { runtime, rows: [...rows, relays.row()] };
+    },
     volumes: engineVolumes({ docker, owner: options, helper, containers: async () => oneEach(await seen()) }),
     images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
 
@@ -388,7 +411,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     remove: (instance) =>
       inTurn(instance, async () => {
         for (const container of await seen(instance)) await removeContainer(container);
-        await networks.removeIdle();
+        await networks.removeIdle((key) => relays.release(key));
       }),
 
     copy: async (from, to) => {
@@ -429,8 +452,12 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       return container ? asking("show a container's log", () => bootLog(handle(container))) : "";
     },
 
-    // A bridge network's addresses are this machine's neighbours: no mapping is needed.
-    dial: (address, port) => (pools.some((pool) => contains(pool, address)) ? { host: address, port } : undefined),
+    dial: (address, port) => {
+      if (!pools.some((pool) => contains(pool, address))) return undefined;
+      const via = relays.via(address);
+      return via ? { host: address, port, via } : { host: address, port };
+    },
+    watchDial: (moved) => relays.watch(moved),
 
     watch: (hint) => {
       const watch = watchEngine({ docker, owner, hint, onProblem: options.onProblem ?? (() => {}) });

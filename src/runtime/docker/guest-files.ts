@@ -1,5 +1,6 @@
-import { Readable } from "node:stream";
+import type { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
 import type Docker from "dockerode";
 import { extract, pack } from "tar-stream";
 import type { MachineSpec } from "../driver.js";
@@ -122,23 +123,63 @@ const isGoing = async (container: Docker.Container): Promise<boolean> => {
   }
 };
 
-/** Reads what the guest says about itself; one request. A container that is gone, or going, or has not said anything, gives an empty state. */
-export const guestState = async (container: Docker.Container): Promise<GuestState> => {
+/** Whoever is root in a guest may put anything there; a mark of ours is a line. */
+const mostMarkBytes = 4 * 1024;
+const mostKeptBytes = 256 * 1024;
+const markNames = ["boots", "script-exit", "extra-addresses"] as const;
+
+/** The first bytes of the files of an archive by their names; undefined when there is more than `mostKeptBytes` of it, and no more is read. */
+const marksIn = async (container: Docker.Container, path: string): Promise<Map<string, string> | undefined> => {
   const texts = new Map<string, string>();
+  let archive: Readable;
   try {
-    const archive = await container.getArchive({ path: keptFolder });
-    const entries = Readable.from(archive as AsyncIterable<Buffer>).pipe(extract() as unknown as NodeJS.ReadWriteStream) as unknown as AsyncIterable<
-      AsyncIterable<Buffer> & { header: { name: string } }
-    >;
-    for await (const entry of entries) {
-      const chunks: Buffer[] = [];
-      for await (const chunk of entry) chunks.push(chunk);
-      texts.set(entry.header.name.split("/").pop() ?? "", Buffer.concat(chunks).toString().trim());
-    }
+    archive = (await container.getArchive({ path })) as Readable;
   } catch (error) {
     if (statusOf(error) !== 404 && !(await isGoing(container))) throw error;
-    texts.clear();
+    return texts;
   }
-  const numberIn = (name: string) => (/^\d+$/.test(texts.get(name) ?? "") ? Number(texts.get(name)) : undefined);
-  return { boots: numberIn("boots"), exitCode: numberIn("script-exit") ?? null, extraAddresses: texts.get("extra-addresses") ?? "" };
+  let left = mostKeptBytes;
+  const bounded = async function* (): AsyncGenerator<Buffer> {
+    for await (const chunk of archive as AsyncIterable<Buffer>) {
+      left -= chunk.length;
+      if (left < 0) return;
+      yield chunk;
+    }
+  };
+  const reader = extract();
+  reader.on("entry", (header, stream, next) => {
+    const chunks: Buffer[] = [];
+    stream.on("data", (chunk) => {
+      if (header.size !== undefined && header.size <= mostMarkBytes) chunks.push(chunk as Buffer);
+    });
+    stream.on("end", () => {
+      texts.set(header.name.split("/").pop() ?? "", Buffer.concat(chunks).toString().trim());
+      next();
+    });
+  });
+  try {
+    await pipeline(bounded, reader as unknown as NodeJS.WritableStream);
+  } catch (error) {
+    // Less than nothing left: cut off by us, in the middle of a file.
+    if (left >= 0 && !(await isGoing(container))) throw error;
+    if (left >= 0) texts.clear();
+  } finally {
+    archive.destroy();
+  }
+  return left < 0 ? undefined : texts;
+};
+
+/**
+ * Reads what the guest says about itself; one request, unless somebody fills the folder. A container that is gone or going, or has not said
+ * anything, gives an empty state.
+ */
+export const guestState = async (container: Docker.Container): Promise<GuestState> => {
+  let texts = await marksIn(container, keptFolder);
+  if (texts === undefined) {
+    texts = new Map();
+    for (const name of markNames) for (const [, text] of (await marksIn(container, `${keptFolder}/${name}`)) ?? []) texts.set(name, text);
+  }
+  const marks = texts;
+  const numberIn = (name: (typeof markNames)[number]) => (/^\d{1,15}$/.test(marks.get(name) ?? "") ? Number(marks.get(name)) : undefined);
+  return { boots: numberIn("boots"), exitCode: numberIn("script-exit") ?? null, extraAddresses: marks.get("extra-addresses") ?? "" };
 };

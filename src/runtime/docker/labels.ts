@@ -1,9 +1,14 @@
+import { existsSync } from "node:fs";
+import { hostname } from "node:os";
+
 /** What is ours carries these, and nothing without them is ever touched. They are fixed when a thing is created. */
 export const labels = {
   /** The state file's own id; on everything. */
   owner: "io.backlot.owner",
   /** The state folder, so that `clean` can tell whether the owner still exists; on everything. */
   state: "io.backlot.state",
+  /** The machine, or container, that the state folder is a folder of: an engine may serve several; on everything. */
+  host: "io.backlot.host",
   /** Instance id; on machines only. */
   instance: "io.backlot.instance",
   fingerprint: "io.backlot.fingerprint",
@@ -19,6 +24,8 @@ export const labels = {
   volume: "io.backlot.volume",
   /** On containers that live for a moment and are no machine; says what for. */
   helper: "io.backlot.helper",
+  /** Region id; on relays only. */
+  relay: "io.backlot.relay",
   /** On guest images: the fixture's name. An image is shared by every owner on the engine. */
   guest: "io.backlot.guest",
   /** On copies of a machine's file system: their key. */
@@ -30,7 +37,14 @@ export interface Owner {
   stateFolder: string;
 }
 
-export const ownerLabels = ({ owner, stateFolder }: Owner): Record<string, string> => ({ [labels.owner]: owner, [labels.state]: stateFolder });
+/** Where this process and its files are. A container may have its machine's host name (host networking), and has files of its own. */
+export const thisHost = (): string => `${existsSync("/.dockerenv") ? "container " : ""}${hostname()}`;
+
+export const ownerLabels = ({ owner, stateFolder }: Owner): Record<string, string> => ({
+  [labels.owner]: owner,
+  [labels.state]: stateFolder,
+  [labels.host]: thisHost(),
+});
 
 /** Letters, digits and dashes, at most 63: fit for a host name and for the engine's names. */
 export const nameSafe = (text: string): string =>
@@ -40,6 +54,8 @@ export const nameSafe = (text: string): string =>
     .replace(/^-+|(?<!-)-+$/g, "");
 
 export const networkName = (owner: string, network: string): string => `backlot-${nameSafe(owner).slice(0, 8)}-${nameSafe(network)}`;
+
+export const relayName = (owner: string, region: string): string => `${networkName(owner, region)}-relay`;
 
 export const containerName = (owner: string, instance: number): string => `backlot-${nameSafe(owner).slice(0, 8)}-${instance}`;
 

@@ -16,8 +16,10 @@ type NetworkRow = Pick<Docker.NetworkInspectInfo, "Name" | "Id" | "Labels" | "IP
 export interface Networks {
   /** Makes a network of ours unless it is there: `key` is a region id or "public". Returns its name on the engine. */
   ensure(key: string, subnet: string): Promise<string>;
-  /** Removes our networks that no machine of ours is attached to, running or not. */
-  removeIdle(): Promise<void>;
+  /** Those of ours that stand. */
+  standing(): Promise<Array<{ key: string; name: string; subnet: string }>>;
+  /** Removes our networks that no machine of ours is attached to, running or not; `release` is called before with the key, and takes its relay away. */
+  removeIdle(release: (key: string) => Promise<void>): Promise<void>;
   occupied(): Promise<Occupied[]>;
 }
 
@@ -127,12 +129,14 @@ export const engineNetworks = (docker: Docker, owner: Owner): Networks => {
       });
       return name;
     },
-    removeIdle: () =>
+    standing: async () => (await ours()).map((row) => ({ key: row.Labels?.[labels.network] ?? "", name: row.Name, subnet: subnetsOf(row)[0] ?? "" })),
+    removeIdle: (release) =>
       inTurn("networks", async () => {
         for (const network of await ours()) {
           // A network's own record omits machines that are stopped; the list of containers does not.
           const users = await asking("list containers", () => docker.listContainers({ all: true, filters: { network: [network.Name] } }));
-          if (users.length > 0) continue;
+          if (users.some(({ Labels }) => Labels[labels.relay] === undefined)) continue;
+          await release(network.Labels?.[labels.network] ?? "");
           await tolerating([403, 404, 409], () => docker.getNetwork(network.Id).remove());
         }
       }),

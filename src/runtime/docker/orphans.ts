@@ -1,15 +1,17 @@
 import { connectEngine, type EngineConnection } from "./connection.js";
 import { asking, tolerating } from "./engine.js";
-import { labels } from "./labels.js";
+import { labels, thisHost } from "./labels.js";
 
 /** Everything on the engine that carries one Backlot's labels. */
 export interface OwnedThings {
   owner: string;
   /** Where that Backlot keeps its state; "" on a thing that does not say. */
   stateFolder: string;
+  /** The machine that folder is on, when it is not this one. */
+  elsewhere: string | undefined;
   containers: Array<{ id: string; name: string; running: boolean }>;
   networks: Array<{ id: string; name: string }>;
-  /** Copies of disks, and images made from them, by their tag. Guest images belong to no one Backlot. */
+  /** Copies of disks, and images made from them, by their tag, or by their id when they have none. Guest images belong to no one Backlot. */
   images: string[];
   /** Engine volumes, by name. */
   volumes: string[];
@@ -27,19 +29,26 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
       docker.listVolumes({ filters: { label } }),
     ]),
   );
+  const here = thisHost();
   const owners = new Map<string, OwnedThings>();
   const of = (on: Record<string, string>): OwnedThings => {
     const owner = on[labels.owner] ?? "";
     const stateFolder = on[labels.state] ?? "";
-    const key = `${owner}\0${stateFolder}`;
-    const things = owners.get(key) ?? { owner, stateFolder, containers: [], networks: [], images: [], volumes: [] };
+    const host = on[labels.host] ?? here;
+    const key = `${owner}\0${stateFolder}\0${host}`;
+    const elsewhere = host === here ? undefined : host;
+    const things = owners.get(key) ?? { owner, stateFolder, elsewhere, containers: [], networks: [], images: [], volumes: [] };
     owners.set(key, things);
     return things;
   };
   for (const row of containers)
     of(row.Labels).containers.push({ id: row.Id, name: (row.Names[0] ?? "").replace(/^\//, ""), running: row.State === "running" });
   for (const row of networks) of(row.Labels ?? {}).networks.push({ id: row.Id, name: row.Name });
-  for (const row of images) of(row.Labels ?? {}).images.push(...(row.RepoTags ?? []));
+  for (const row of images) {
+    // Engines before 25 name what has no tag `<none>:<none>`, which is no name: two such images share it, and it removes neither.
+    const tags = (row.RepoTags ?? []).filter((tag) => tag !== "<none>:<none>");
+    of(row.Labels ?? {}).images.push(...(tags.length > 0 ? tags : [row.Id]));
+  }
   for (const row of Volumes ?? []) of(row.Labels ?? {}).volumes.push(row.Name);
   return [...owners.values()];
 };
@@ -52,7 +61,8 @@ export const removeOwned = async (things: OwnedThings, connection?: EngineConnec
       await tolerating([404, 409], () => docker.getContainer(id).remove({ force: true, v: true }));
       await tolerating([404], () => docker.getContainer(id).wait({ condition: "removed" }));
     }
-    for (const tag of things.images) await tolerating([404], () => docker.getImage(tag).remove());
+    // 409: another image rests on it, and takes it along when it goes, or somebody's own container does.
+    for (const image of things.images) await tolerating([404, 409], () => docker.getImage(image).remove());
     for (const name of things.volumes) await tolerating([404], () => docker.getVolume(name).remove());
     for (const { id } of things.networks) await tolerating([404], () => docker.getNetwork(id).remove());
   });

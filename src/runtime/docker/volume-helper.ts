@@ -38,6 +38,8 @@ interface HelperOptions {
   image(): Promise<string>;
   /** False asks for no loop devices, as if the engine had none. */
   loopDevices: boolean;
+  /** How long a refusal is believed, in ms; 30,000 unless given. */
+  refusalMs?: number;
   /** Ids of the helpers there were when this driver was opened: nobody waits for them. */
   left: readonly string[];
 }
@@ -64,8 +66,9 @@ export const helpersOf = (docker: Docker, { owner }: Owner): Promise<Docker.Cont
   asking("list containers", () => docker.listContainers({ all: true, filters: { label: [`${labels.owner}=${owner}`, labels.helper] } }));
 
 /** Makes and mounts volumes by containers that live for a moment. */
-export const volumeHelper = ({ docker, owner, image, loopDevices, left }: HelperOptions): VolumeHelper => {
+export const volumeHelper = ({ docker, owner, image, loopDevices, left, refusalMs = 30_000 }: HelperOptions): VolumeHelper => {
   let granted: VolumeRights | undefined;
+  let grantedMs = 0;
   let probing: Promise<VolumeRights> | undefined;
   let text: Promise<string> | undefined;
 
@@ -120,18 +123,21 @@ export const volumeHelper = ({ docker, owner, image, loopDevices, left }: Helper
     return { refused: reason };
   };
 
-  /** Tried once and kept: what an engine grants does not change while it runs. */
+  /** Tried once and kept when sizes are to be had. What is refused may be for the moment only: an engine under load, no loop device free. */
+  const isSettled = (has: VolumeRights): boolean => "growth" in has && has.growth !== "none";
   const rights = async (): Promise<VolumeRights> => {
+    if (granted && (isSettled(granted) || performance.now() < grantedMs + refusalMs)) return granted;
     probing ??= probe().finally(() => {
       probing = undefined;
     });
-    granted ??= await probing;
+    granted = await probing;
+    grantedMs = performance.now();
     return granted;
   };
 
   return {
     run: async (task, volumes) => {
-      const has = granted ?? (await rights());
+      const has = await rights();
       if ("refused" in has) {
         throw new Fault("unavailable", [
           { reason: `This Docker engine refuses the helper that makes and mounts volumes: ${has.refused}. ${remedy}` },

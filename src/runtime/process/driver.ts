@@ -271,6 +271,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
       const host = loopback(address);
       return host === undefined ? undefined : { host, port };
     },
+    watchDial: () => ({ close: async () => {} }),
     watch: (hint) => {
       const watching = deathWatch.watch(hint);
       list().catch((error) => options.onProblem?.(reasonOf(error))); // adopts what runs

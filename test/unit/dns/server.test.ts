@@ -37,6 +37,10 @@ const zone = (apex: string, records: ZoneRecord[] = [], more: Partial<Zone> = {}
   transferTo: [],
   ...more,
 });
+/** The name server's own failure: a zone that cannot be made. */
+const broken = (): never => {
+  throw new Error("no such zone can be made");
+};
 const www = (address: string): ZoneRecord => ({ name: "www.example.test", ttl: 60, data: { type: "A", address } });
 
 /** Another resolver, that knows one name; it counts what it is asked. */
@@ -84,6 +88,18 @@ describe("the sockets", () => {
     server.put("example.test", () => zone("example.test", [www("192.0.2.1")]));
     const sender = { address: "127.0.0.1", family: "IPv4", port: 0, size: 0 };
     expect(() => socket?.emit("message", question("www.example.test", "A"), sender)).not.toThrow();
+  });
+
+  it("answer SERVFAIL where the server itself fails, tell it once, and go on", async () => {
+    const server = await open();
+    server.put("broken.test", broken);
+    server.put("example.test", () => zone("example.test", [www("192.0.2.1")]));
+    const asked = question("www.broken.test", "A");
+    for (const answer of [await sendUdp(server, asked), ...(await sendTcp(server, [framed(asked)], 1))]) {
+      expect(read(answer)).toMatchObject({ rcode: "SERVFAIL", id: read(asked).id });
+    }
+    expect(dataOf((await askName(server, "www.example.test", "A")).answers)).toEqual(["192.0.2.1"]);
+    expect(server.problems).toEqual(["The name server could not answer a query: no such zone can be made."]);
   });
 
   it("answer although there is no way to the resolver that a query is passed on to", async () => {
