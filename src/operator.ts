@@ -73,7 +73,9 @@ export const operatorOf = (
   instance: async (id) => {
     const row = cloud.store.get("instance", id);
     if (!row) return undefined;
-    const [[machine], bootLog] = await bounded(driver, Promise.all([driver.list(id), driver.log(id)]));
+    // The log last: a script whose exit is known has said all it will.
+    const look = async () => ({ machine: (await driver.list(id))[0], bootLog: await driver.log(id) });
+    const { machine, bootLog } = await bounded(driver, look());
     const addresses = addressesOf(cloud.store, id);
     const main = addresses.find((entry) => !entry.public) ?? addresses[0];
     return {

@@ -21,6 +21,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # struct linger, socket(7)
 ANSWERS = {errno.ECONNREFUSED: b"R", errno.EHOSTUNREACH: b"U", errno.ENETUNREACH: b"U", errno.ETIMEDOUT: b"T"}
 
 subnet = ipaddress.ip_network(sys.argv[1])
+gateway = subnet.network_address + 1  # the engine's machine itself, with whatever listens there
 port = int(sys.argv[2])
 with open(sys.argv[3], "rb") as file:
     secret = file.read().strip()
@@ -163,7 +164,8 @@ class Client(Side):
 
     async def reach(self, address, number):
         try:
-            if ipaddress.ip_address(address) not in subnet or not 0 < int(number) < 65536:
+            place = ipaddress.ip_address(address)
+            if place not in subnet or place == gateway or not 0 < int(number) < 65536:
                 return self.refuse(b"D")
         except ValueError:
             return self.refuse(b"D")

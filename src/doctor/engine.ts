@@ -1,12 +1,13 @@
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import type { Config } from "../config/settings.js";
+import { packageFolder } from "../kernel/package-folder.js";
 import type { EngineFacts } from "../runtime/docker/facts.js";
 import { type Finding, good, note, problem, quoted } from "./finding.js";
 
 /** API 1.41 is the first that the driver was made for (engine 20.10). */
 const leastApi = [1, 41] as const;
 
-const setUp = `sudo bash ${quoted(fileURLToPath(new URL("../../docker/ensure-engine.sh", import.meta.url)))}`;
+const setUp = `sudo bash ${quoted(join(packageFolder, "docker/ensure-engine.sh"))}`;
 
 /** The command for an engine that does not answer, from the reason it gave. Pure. */
 const engineRemedy = (reason: string, dockerHost: string | undefined): string => {

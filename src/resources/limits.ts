@@ -12,6 +12,11 @@ export const limits: ReadonlyArray<{ subject: string; real: boolean; note: strin
   },
   { subject: "balancer: udp", real: true, note: "Datagrams are passed both ways; a session ends after 16 s without any." },
   {
+    subject: "balancer: open connections",
+    real: true,
+    note: "At most 10,000 a balancer (`--balancer-connections`), beyond them 503; the API has 1,000. On one connection at most 512 requests wait for their answers, 33 at the API; more end it.",
+  },
+  {
     subject: "balancer: check_passive",
     real: true,
     note: "A real request that fails takes the node out; it is measured again after 5 s (before `--speed`) and comes back when that is good.",

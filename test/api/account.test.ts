@@ -306,6 +306,22 @@ describe("notifications (contract 14.6)", () => {
     expect(await noticesOf("balancer_config", config.id)).toEqual([]);
   });
 
+  it("a machine that died is told with its reason, until its watchdog has it back", async () => {
+    const instance = await createInstance(cloud);
+    await instanceIn(cloud, instance.id, "running");
+    expect(await noticesOf("instance", instance.id)).toEqual([]);
+    await cloud.api.post(`/_backlot/instances/${instance.id}/kill`);
+    const [told] = await until(async () => {
+      const notices = await noticesOf("instance", instance.id);
+      return notices.length > 0 && notices;
+    });
+    expect(told).toMatchObject({ label: "An instance is down", severity: "major", type: "notice" });
+    expect(told.message).toBe(`${instance.label}: It stopped by itself. Its watchdog restarts it.`);
+    await instanceIn(cloud, instance.id, "running");
+    expect(await noticesOf("instance", instance.id)).toEqual([]);
+    await removeInstance(cloud, instance.id);
+  });
+
   it("an interruption of the balancers is told for a while, though they serve again", async () => {
     const other = await startCloud();
     // Node tells the process about every worker it starts: no door of ours is needed to end one.

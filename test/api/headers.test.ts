@@ -14,7 +14,18 @@ afterAll(async () => {
 });
 
 describe("headers that every answer has (contract 7.1)", () => {
-  const wanted = ["x-request-id", "x-spec-version", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "retry-after", "content-type"];
+  const wanted = [
+    "x-request-id",
+    "x-spec-version",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "retry-after",
+    "content-type",
+    "content-security-policy",
+    "x-content-type-options",
+    "x-frame-options",
+  ];
 
   it.each([
     ["GET", "/v4/regions", 200],

@@ -26,7 +26,7 @@ test.each([
   ["no command", [], ["Usage"]],
 ])("%s is bad usage", (_what, words, said) => refused(words, said));
 
-test.each(["start", "demo", "status", "stop", "clean"])("an unknown BACKLOT_ variable is bad usage of %s", (command) =>
+test.each(["start", "demo", "status", "stop", "doctor", "clean"])("an unknown BACKLOT_ variable is bad usage of %s", (command) =>
   refused([command], ["BACKLOT_PROT"], { BACKLOT_PROT: "1" }),
 );
 
@@ -46,7 +46,7 @@ test("a token is not repeated when it is refused", async () => {
 test("help and version are no failures", async () => {
   const help = terminal.type(["--help"]);
   expect(await help.ended).toBe(0);
-  for (const command of ["start", "demo", "status", "stop", "clean"]) expect(help.out()).toContain(command);
+  for (const command of ["start", "demo", "status", "stop", "doctor", "clean"]) expect(help.out()).toContain(command);
   const version = terminal.type(["--version"]);
   expect(await version.ended).toBe(0);
   expect(version.out()).toMatch(/^\d+\.\d+\.\d+\n$/);

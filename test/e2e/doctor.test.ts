@@ -148,7 +148,7 @@ test("no engine: less than it could be, or a problem where the engine was asked 
 });
 
 test.runIf(process.getuid?.() === 0)("without privileges: ports below 1024 and the engine's socket", async () => {
-  const cli = fileURLToPath(new URL("../../dist/cli.js", import.meta.url));
+  const cli = fileURLToPath(new URL("../../dist/bin/cli.js", import.meta.url));
   const words = [cli, "doctor", ...quietWords("/tmp/backlot-doctor-nobody"), "--runtime", "auto"];
   const out = await new Promise<string>((resolve) => {
     execFile(process.execPath, words, { uid: 65_534, gid: 65_534, cwd: "/" }, (_error, stdout) => resolve(stdout));

@@ -194,7 +194,7 @@ export const leakSoak = async (warmUp: number, rounds: number): Promise<Sample[]
     return samples;
   } finally {
     await backEnd.close();
-    await library.close().catch(() => library.kill());
+    await library.close();
   }
 };
 

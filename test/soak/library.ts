@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { rm } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import type { Config } from "#backlot/index.js";
 import { until } from "../support/until.js";
@@ -7,7 +8,7 @@ import { until } from "../support/until.js";
 type Counts = Readonly<Record<string, number>>;
 
 /** What a process holds. */
-export interface Holdings {
+interface Holdings {
   /** Open descriptors by kind: `socket`, `file`, `pipe`, `anon_inode` … */
   descriptors: Counts;
   /** What keeps the event loop alive, as `process.getActiveResourcesInfo()` names it; the parent's channel is left out. */
@@ -26,9 +27,8 @@ export interface Library {
   token: string;
   pid: number;
   measure(): Promise<Measure>;
-  /** Closes it; what the process held before it was opened and after. Resolves when the process has ended by itself. */
+  /** Closes it and removes its state; what the process held before it was opened and after. Resolves when the process has ended by itself. */
   close(): Promise<{ before: Holdings; after: Holdings }>;
-  kill(): void;
 }
 
 export const openLibrary = async (config: Config): Promise<Library> => {
@@ -63,8 +63,8 @@ export const openLibrary = async (config: Config): Promise<Library> => {
         return held;
       } finally {
         child.kill("SIGKILL");
+        await rm(config.state, { recursive: true, force: true });
       }
     },
-    kill: () => void child.kill("SIGKILL"),
   };
 };

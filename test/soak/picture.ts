@@ -13,6 +13,7 @@ const series = [
   ["timers", "timers", "#c0483b"],
 ] as const;
 
+const title = "What Backlot holds while everything comes and goes, its beginning = 1";
 const [left, top, width, height] = [52, 52, 640, 240];
 /** What the vertical axis shows, as parts of the first sample. */
 const [least, most] = [0.5, 1.5];
@@ -37,8 +38,9 @@ export const curves = (points: readonly Point[], caption: string): string => {
       `<rect x="${left + index * 110}" y="30" width="10" height="10" fill="${colour}"/>${text(left + 14 + index * 110, 39, label)}`,
   );
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left + width + 20} ${top + height + 50}" font-family="sans-serif" font-size="11">
+<title>${title}</title>
 <rect width="100%" height="100%" fill="#fff"/>
-${text(10, 18, "What Backlot holds while everything comes and goes, its beginning = 1", 'font-weight="bold"')}
+${text(10, 18, title, 'font-weight="bold"')}
 ${[...legend, ...rules, ...lines].join("\n")}
 ${text(left, top + height + 18, "0", 'font-size="9"')}
 ${text(left + width, top + height + 18, `${Math.round(longest)} simulated minutes`, 'text-anchor="end" font-size="9"')}

@@ -23,12 +23,18 @@ export interface OwnEngine {
   close(): Promise<void>;
 }
 
-/** `size` of its disk, as mount(8) has it. It has no bridge and no firewall rules of its own: those would be the shared engine's too. */
+/**
+ * `size` of its disk, as mount(8) has it. It makes no firewall rules, which would be the shared engine's too, and has a bridge of its own: with
+ * `--bridge none` dockerd would remove `docker0`, and the shared engine could start nothing on its default network any more.
+ */
 export const openOwnEngine = async (size: string): Promise<OwnEngine> => {
   const folder = mkdtempSync(join(tmpdir(), "backlot-engine-"));
   const data = join(folder, "data");
   const socket = join(folder, "engine.sock");
   mkdirSync(data);
+  const bridge = `backlot${process.pid}`;
+  execFileSync("ip", ["link", "add", bridge, "type", "bridge"]);
+  execFileSync("ip", ["addr", "add", `172.31.${process.pid % 256}.1/24`, "dev", bridge]);
   execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "backlot-engine", data]);
   const docker = new Docker({ socketPath: socket });
   let daemon: ChildProcess | undefined;
@@ -36,7 +42,7 @@ export const openOwnEngine = async (size: string): Promise<OwnEngine> => {
   const start = async (): Promise<void> => {
     const log = openSync(join(folder, "log"), "a");
     const places = ["--data-root", data, "--exec-root", join(folder, "exec"), "--pidfile", join(folder, "pid")];
-    const quiet = ["--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"];
+    const quiet = ["--bridge", bridge, "--iptables=false", "--ip-forward=false", "--ip-masq=false"];
     daemon = spawn("dockerd", ["-H", `unix://${socket}`, ...places, ...quiet], { stdio: ["ignore", log, log] });
     closeSync(log);
     const { pid } = daemon;
@@ -67,8 +73,9 @@ export const openOwnEngine = async (size: string): Promise<OwnEngine> => {
     close: async () => {
       const boxes = await docker.listContainers({ all: true });
       await Promise.all(boxes.map(({ Id }) => docker.getContainer(Id).remove({ force: true, v: true })));
-      for (const { Id, Name } of await docker.listNetworks()) if (!["host", "none"].includes(Name)) await docker.getNetwork(Id).remove();
+      for (const { Id, Name } of await docker.listNetworks()) if (!["bridge", "host", "none"].includes(Name)) await docker.getNetwork(Id).remove();
       await stop();
+      execFileSync("ip", ["link", "del", bridge]);
       execFileSync("umount", ["--recursive", data]);
       rmSync(folder, { recursive: true, force: true });
     },

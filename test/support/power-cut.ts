@@ -13,7 +13,7 @@ type Names = ReadonlyMap<string, Inode>;
 export type DiskImage = ReadonlyMap<string, Buffer>;
 
 /** A folder at one moment: what is surely on the disk, and what may be. */
-export interface Moment {
+interface Moment {
   /** Whatever was not synced is lost: bytes and names. */
   least: DiskImage;
   /** Names came to the disk, bytes that were not synced did not. */

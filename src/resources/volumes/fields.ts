@@ -23,7 +23,7 @@ export const volumeFields = {
   region: field.create(z.string(), "Region id from `/v4/regions`; the instance's when `cloud_id` is given.", { filter: true }),
   cloudId: field.create(z.int().nullable(), "Instance that has it; null when none has."),
   cloudLabel: field.read(z.string().nullable(), "That instance's label."),
-  configId: field.secret(z.int(), "Config profile of the instance; recorded."),
+  configId: field.secret(z.int(), "Config profile of the instance, whose first free slot names the volume; needed when it has several."),
   created: field.read(z.string(), "UTC, `YYYY-MM-DDTHH:MM:SS`."),
   updated: field.read(z.string(), "UTC, `YYYY-MM-DDTHH:MM:SS`."),
   tags: field.write(Tags, "Words to group by.", { filter: true }),

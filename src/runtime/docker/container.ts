@@ -86,7 +86,7 @@ export const machineOf = (seen: SeenContainer, guest: GuestState): Machine => ({
   running: seen.state === "running",
   boots: guest.boots ?? seen.bootsAtCreation,
   containerId: seen.id,
-  addresses: [...seen.addresses.values()],
+  addresses: [...seen.addresses.values()].sort(),
   ...(seen.end === undefined ? {} : { end: seen.end }),
   ...(seen.hasScript ? { script: { exitCode: guest.exitCode } } : {}),
   ...(seen.substituted === undefined ? {} : { substitutedImage: seen.substituted }),

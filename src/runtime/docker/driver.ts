@@ -362,9 +362,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const before = guest;
     guest = await power(container, guest, spec);
     if (spec.running) await fitAddresses(container, guest, spec, moved || guest !== before);
+    const { addresses } = container;
+    const has = attachments(owner, spec, publicPool).map(({ name, address }) => [name, address ?? addresses.get(name) ?? ""] as const);
     const [privateAddress] = spec.privateAddresses;
     if (spec.running && privateAddress !== undefined) await relays.settle(spec.region, spec.privateRange, privateAddress);
-    return machineOf({ ...container, state: spec.running ? "running" : "exited" }, guest);
+    return machineOf({ ...container, addresses: new Map(has), state: spec.running ? "running" : "exited" }, guest);
   };
 
   await relays.prune();

@@ -1,16 +1,18 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer, text } from "node:stream/consumers";
 import type Docker from "dockerode";
 import { extract, pack } from "tar-stream";
 import { Fault } from "../../kernel/fault.js";
+import { packageFolder } from "../../kernel/package-folder.js";
 import type { RelayDoor } from "../../kernel/relay.js";
 import { asking, statusOf, tolerating } from "./engine.js";
 import { labels, networkName, type Owner, ownerLabels, relayName } from "./labels.js";
 import type { Standing } from "./standing.js";
 
-const program = new URL("../../../docker/relay/backlot-relay.py", import.meta.url);
+const program = join(packageFolder, "docker/relay/backlot-relay.py");
 
 const port = 4750;
 const portKey = `${port}/tcp`;
