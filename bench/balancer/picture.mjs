@@ -28,6 +28,7 @@ export const picture = (rows, peers, caption) => {
   parts.push(`<line x1="${x(1)}" y1="${top - 6}" x2="${x(1)}" y2="${height - 30}" stroke="#444" stroke-dasharray="3 3"/>`);
   text(10, height - 10, caption, 'font-size="10" fill="#555"');
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left + width + 60} ${height}" font-family="sans-serif" font-size="11">
+<title>Throughput of balancers, relative to HAProxy with one thread</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${parts.join("\n")}
 </svg>
