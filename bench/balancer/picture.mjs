@@ -1,3 +1,5 @@
+const title = "Throughput, HAProxy with one thread = 1";
+
 /** Bars of throughput relative to HAProxy, one group a row, as an SVG. */
 export const picture = (rows, peers, caption) => {
   const colours = { backlot: "#2f6fde", haproxy: "#888", nginx: "#3a9d5d", careful: "#c58a1c", "http-proxy": "#c0483b" };
@@ -9,7 +11,7 @@ export const picture = (rows, peers, caption) => {
   const x = (ratio) => left + (ratio / most) * width;
   const parts = [];
   const text = (at, y, words, more = "") => parts.push(`<text x="${at}" y="${y}" ${more}>${words}</text>`);
-  text(10, 18, "Throughput, HAProxy with one thread = 1", 'font-weight="bold"');
+  text(10, 18, title, 'font-weight="bold"');
   shown.forEach((peer, index) => {
     parts.push(`<rect x="${10 + index * 110}" y="28" width="10" height="10" fill="${colours[peer]}"/>`);
     text(24 + index * 110, 37, peer);
@@ -28,7 +30,7 @@ export const picture = (rows, peers, caption) => {
   parts.push(`<line x1="${x(1)}" y1="${top - 6}" x2="${x(1)}" y2="${height - 30}" stroke="#444" stroke-dasharray="3 3"/>`);
   text(10, height - 10, caption, 'font-size="10" fill="#555"');
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left + width + 60} ${height}" font-family="sans-serif" font-size="11">
-<title>Throughput of balancers, relative to HAProxy with one thread</title>
+<title>${title}</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${parts.join("\n")}
 </svg>

@@ -194,6 +194,7 @@ describe("scripts at deploy", () => {
     careful = await startCloud();
     const made = await careful.api.post(scripts, { label: "Host code", images: ["any/all"], script: says("ran on the host") });
     const { id } = await createInstance(careful, { script_id: made.body.id });
+    await instanceIn(careful, id, "running");
     expect(await deployed(id, careful)).toMatchObject({ running: true, script: { exit_code: 126 } });
     expect(existsSync(join(careful.state, "machines", String(id), "root", "said"))).toBe(false);
     const [event] = await until(async () => {

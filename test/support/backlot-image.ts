@@ -76,7 +76,10 @@ export const openCompose = async (project: string): Promise<{ compose: Compose; 
   const compose: Compose = async (words, env = {}) => {
     const files = ["-p", project, "-f", join(folder, "compose.yaml"), "-f", override];
     const options = { env: { ...process.env, DOCKER_BUILDKIT: "0", ...(base ? { BASE: base.name } : {}), ...env }, maxBuffer: 2 ** 26 };
-    const { stdout } = await shell(program, [...first, ...files, ...words], options);
+    const { stdout } = await shell(program, [...first, ...files, ...words], options).catch((error) => {
+      // A build that fails says why on standard output.
+      throw new Error(`${String(error)}\n${String((error as { stdout?: string }).stdout ?? "").slice(-2_000)}`, { cause: error });
+    });
     return stdout;
   };
   return {
