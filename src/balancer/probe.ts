@@ -78,8 +78,8 @@ const MAX_HEAD = 65_536;
 const readInto = Buffer.allocUnsafeSlow(8_192);
 
 /**
- * The status alone, on a bare socket, since a thousand nodes are asked every few seconds. Heads are read as
- * strictly as real answers are: a node that real requests would get 502 for is not up.
+ * The status alone, on a bare socket, since a thousand nodes are asked every few seconds. Heads are read as strictly as real answers are: a node
+ * that real requests would get 502 for is not up.
  */
 const checkStatus: Check = (spec, _matcher, { settle, closed }) => {
   const target = spec.path || "/";
