@@ -92,8 +92,9 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   };
 
   const remember = (id: number, atMs: number, { ok, reason, durationMs }: ProbeResult): void => {
-    const probes = [...(history.get(id) ?? []), { atMs, durationMs, ok, reason }];
-    history.set(id, probes.slice(-keptProbes));
+    const probes = history.get(id) ?? [];
+    history.set(id, probes);
+    if (probes.push({ atMs, durationMs, ok, reason }) > keptProbes) probes.shift();
   };
 
   const forget = (id: number): void => {

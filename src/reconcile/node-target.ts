@@ -19,7 +19,8 @@ export const nodeTarget = (
   const endpoint = target && pool && contains(pool, target.host) ? driver.dial(target.host, target.port) : undefined;
   if (!target || !endpoint) return { reason: "The address lies outside the private pool." };
   const holder = addressRow(store, target.host);
-  const place = poolPlace(store, settings, target.host);
+  // What an instance holds is no gateway, and of its own region.
+  const place = holder ? undefined : poolPlace(store, settings, target.host);
   const region = store.get("balancer", node.balancerId)?.region;
   const found = holder?.region ?? place?.region;
   if (found !== undefined && region !== undefined && found !== region)

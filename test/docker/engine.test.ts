@@ -220,7 +220,7 @@ describeDocker("an engine that misbehaves", () => {
     await remove(late.id);
   });
 
-  test("an image that was removed: what runs goes on and boots again, a new machine's event says why it has none; with it back it boots", {
+  test("an image that was removed: a new machine's event says why it has none, what runs goes on; with it back it boots", {
     timeout: 120_000,
   }, async () => {
     await engine.docker.getImage("backlot-test/hungry:1").tag({ repo: "backlot-test/absent", tag: "1" });
@@ -231,6 +231,9 @@ describeDocker("an engine that misbehaves", () => {
     expect(await statusOf(absent.id)).toBe("offline");
     expect(await statusOf(web.id)).toBe("running");
     await reads();
+    await engine.docker.getImage("backlot-test/hungry:1").tag({ repo: "backlot-test/absent", tag: "1" });
+    await cloud.api.post(`/v4/cloud/instances/${absent.id}/boot`);
+    await reaches(absent.id, "running");
     await remove(absent.id);
   });
 

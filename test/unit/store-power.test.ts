@@ -81,7 +81,8 @@ test.skipIf(!mayTrace())(
         expect(found, `${kind} after ${call.name} ${call.args[0]} at line ${call.ended + 1}`).toEqual(expect.arrayContaining(acknowledged));
       }
     }
-    expect(acknowledged.length).toBeGreaterThanOrEqual(90);
+    // The write of the last one may not have returned when it was killed: then it is not in the trace.
+    expect(acknowledged.length).toBeGreaterThanOrEqual(89);
     expect(snapshots).toBeGreaterThan(2);
     expect(looked.size).toBeGreaterThan(100);
     console.log(
