@@ -49,7 +49,12 @@ export const openMatcher = (): Matcher => {
     match: (source, text) =>
       new Promise((resolve) => {
         if (closed) return resolve({ ok: false, reason: "the check was stopped" });
-        worker ??= start();
+        try {
+          worker ??= start();
+        } catch (error) {
+          // A machine that is out of threads.
+          return resolve({ ok: false, reason: `the body could not be matched: ${(error as Error).message}` });
+        }
         waiting.set(++lastId, resolve);
         worker.postMessage({ id: lastId, source, text } satisfies Match);
       }),

@@ -26,8 +26,12 @@ const openUdp = (address: string, port: number, onPacket: OnPacket): Promise<Udp
       // A sender may leave its port out (RFC 768), and then nothing can be sent back.
       if (from.port === 0) return;
       onPacket(packet, { address: plainAddress(from.address), transport: "udp" }, (message) => {
-        // Who went away meanwhile is no error of ours.
-        socket.send(message, from.port, from.address, () => {});
+        // Who went away meanwhile is no error of ours, and neither is this door when it was closed.
+        try {
+          socket.send(message, from.port, from.address, () => {});
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code !== "ERR_SOCKET_DGRAM_NOT_RUNNING") throw error;
+        }
       });
     });
     socket.once("error", reject);

@@ -113,7 +113,7 @@ const coreRoutes = [
         const wanted: AccountSettings = {
           networkHelper: body.networkHelper ?? settings.networkHelper,
           backupsEnabled: body.backupsEnabled ?? settings.backupsEnabled,
-          maintenancePolicy: body.maintenancePolicy ?? settings.maintenancePolicy ?? null,
+          maintenancePolicy: body.maintenancePolicy === undefined ? (settings.maintenancePolicy ?? null) : body.maintenancePolicy,
         };
         updateAccount(tx, { settings: wanted });
         recordEvent(tx, cloud, { action: "account_settings_update", entity: accountEntity(tx), username: caller?.username ?? null });

@@ -129,7 +129,7 @@ const mostKeptBytes = 256 * 1024;
 const markNames = ["boots", "script-exit", "extra-addresses"] as const;
 
 /** The first bytes of the files of an archive by their names; undefined when there is more than `mostKeptBytes` of it, and no more is read. */
-const marksIn = async (container: Docker.Container, path: string): Promise<Map<string, string> | undefined> => {
+export const marksIn = async (container: Docker.Container, path: string): Promise<Map<string, string> | undefined> => {
   const texts = new Map<string, string>();
   let archive: Readable;
   try {

@@ -1,14 +1,15 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Readable } from "node:stream";
-import { buffer, text } from "node:stream/consumers";
+import type { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
 import type Docker from "dockerode";
-import { extract, pack } from "tar-stream";
+import { pack } from "tar-stream";
 import { Fault } from "../../kernel/fault.js";
 import { packageFolder } from "../../kernel/package-folder.js";
 import type { RelayDoor } from "../../kernel/relay.js";
 import { asking, statusOf, tolerating } from "./engine.js";
+import { marksIn } from "./guest-files.js";
 import { labels, networkName, type Owner, ownerLabels, relayName } from "./labels.js";
 import type { Standing } from "./standing.js";
 
@@ -69,12 +70,8 @@ const fingerprintOf = (wanted: Docker.ContainerCreateOptions, source: string, st
     .slice(0, 16);
 
 const secretOf = async (container: Docker.Container): Promise<string> => {
-  const archive = await container.getArchive({ path: secretPath });
-  const entries = Readable.from(archive as AsyncIterable<Buffer>).pipe(
-    extract() as unknown as NodeJS.ReadWriteStream,
-  ) as unknown as AsyncIterable<Readable>;
-  for await (const entry of entries) return (await text(entry)).trim();
-  return "";
+  const [secret = ""] = (await marksIn(container, secretPath))?.values() ?? [];
+  return secret;
 };
 
 const removeRelay = async (docker: Docker, id: string): Promise<void> => {

@@ -63,9 +63,17 @@ const lifeline = (door: RelayDoor): Promise<RelayedSocket | undefined> =>
   new Promise((resolve) => {
     const socket = new RelayedSocket("hold", { host: "0.0.0.0", port: 0 }, door);
     socket.setKeepAlive(true, 10_000);
+    // A relay that is stopped still has its connections accepted for it.
+    const timer = setTimeout(() => socket.destroy(), answerMs);
     socket.on("error", () => {});
-    socket.once("close", () => resolve(undefined));
-    socket.once("connect", () => resolve(socket));
+    socket.once("close", () => {
+      clearTimeout(timer);
+      resolve(undefined);
+    });
+    socket.once("connect", () => {
+      clearTimeout(timer);
+      resolve(socket);
+    });
     socket.resume();
   });
 
