@@ -1,5 +1,5 @@
 import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
-import { plainAddress } from "./address.js";
+import { plainAddress } from "../kernel/addresses.js";
 import type { Beat } from "./beat.js";
 import type { Manner, Tally } from "./door.js";
 import type { Gate } from "./gate.js";

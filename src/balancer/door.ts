@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type SecureContextOptions, type Server as TlsServer } from "node:tls";
-import { plainAddress } from "./address.js";
+import { plainAddress } from "../kernel/addresses.js";
 import { rawRefusal, sayLast } from "./answer.js";
 import type { Beat } from "./beat.js";
 import { Lane } from "./fast/lane.js";

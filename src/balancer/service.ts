@@ -2,7 +2,7 @@ import type http from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type httpProxy from "http-proxy";
-import { plainAddress } from "./address.js";
+import { plainAddress } from "../kernel/addresses.js";
 import { answerRefusal, noNodeLeft } from "./answer.js";
 import { type Agents, type Attempt, isIll, type Outcome } from "./attempt.js";
 import { createForwarder } from "./forwarding.js";

@@ -1,4 +1,5 @@
 import { parentPort, workerData } from "node:worker_threads";
+import { turns } from "../kernel/turns.js";
 import { Beat } from "./beat.js";
 import { sumOfCounters } from "./counters.js";
 import { Gates } from "./gate.js";
@@ -16,25 +17,13 @@ const gates = new Gates();
 const listeners = new Map<ListenerKey, Listener>();
 /** What listeners that are gone had counted: whoever adds bytes up reads now and then, and keys are never used again. */
 const ended = new Map<ListenerKey, ListenerCounters>();
-const turns = new Map<ListenerKey, Promise<void>>();
+const inTurn = turns<ListenerKey>();
 const throttle = new HintThrottle();
 
 // http-proxy uses util._extend, for which newer Nodes print a warning to the user's terminal that no user can act on.
 process.noDeprecation = true;
 
 const report = (message: Report): void => parentPort?.postMessage(message);
-
-const inTurn = <T>(key: ListenerKey, work: () => Promise<T>): Promise<T> => {
-  const before = turns.get(key) ?? Promise.resolve();
-  const result = before.then(work);
-  const turn = result.then(
-    () => undefined,
-    () => undefined,
-  );
-  turns.set(key, turn);
-  void turn.then(() => turns.get(key) === turn && turns.delete(key));
-  return result;
-};
 
 const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<ListenerState> => {
   const { key, wanted, lastPort } = order;

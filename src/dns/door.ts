@@ -1,5 +1,6 @@
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { type AddressInfo, createServer, isIPv6, type Server, type Socket } from "node:net";
+import { plainAddress } from "../kernel/addresses.js";
 import type { Disposable } from "../kernel/closers.js";
 
 /** One address and port, UDP and TCP. */
@@ -16,8 +17,6 @@ const idleMs = 10_000;
 const mostConnections = 200;
 /** What a connection may have unread by its client before it is cut. */
 const mostUnreadBytes = 1_000_000;
-
-const plainAddress = (address: string): string => (address.startsWith("::ffff:") ? address.slice(7) : address);
 
 const openUdp = (address: string, port: number, onPacket: OnPacket): Promise<UdpSocket> =>
   new Promise((resolve, reject) => {
@@ -44,7 +43,7 @@ const openUdp = (address: string, port: number, onPacket: OnPacket): Promise<Udp
 
 /** Frames of two bytes of length and a message (RFC 1035 section 4.2.2); answers leave in the order they are ready (RFC 7766 section 7). */
 const serveConnection = (socket: Socket, onPacket: OnPacket): void => {
-  const address = plainAddress(socket.remoteAddress ?? "");
+  const address = plainAddress(socket.remoteAddress);
   let waiting = Buffer.alloc(0);
   socket.setTimeout(idleMs, () => socket.destroy());
   socket.on("error", () => socket.destroy());

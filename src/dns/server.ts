@@ -1,4 +1,4 @@
-import { contains, parseCidr, type Range } from "../kernel/addresses.js";
+import { contains, isLoopback, parseCidr, type Range } from "../kernel/addresses.js";
 import { Closers, type Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
 import { bareName, type Zone } from "../kernel/names.js";
@@ -43,8 +43,6 @@ export interface NameServerOptions {
 const guestPort = 53;
 /** How often a failure to answer is told, in ms. */
 const tellAgainMs = 60_000;
-const isLoopback = (address: string): boolean => address.startsWith("127.") || address === "::1";
-
 /** The wanted port, or a free one when somebody has it; a start must not fail for a name server. */
 const openWanted = async (options: NameServerOptions, onPacket: OnPacket): Promise<Door> => {
   try {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import express, { type NextFunction, type Request, type Response } from "express";
+import { plainAddress } from "../kernel/addresses.js";
 import { Fault, notFound, type Problem } from "../kernel/fault.js";
 import type { BodySchema } from "../kernel/field.js";
 import { exhausted } from "../kernel/remedy.js";
@@ -170,7 +171,7 @@ const serve = async <C>(cloud: Cloud, route: Route<C>, context: C, caller: Calle
   const { query, problems, names } = queryOf(req);
   const { page, problems: pageProblems } = pageOf(query, dialectOf(res).pageSize);
   problems.push(...queryProblems(names, ["page", "page_size", ...(route.query ?? [])]), ...pageProblems);
-  const remoteAddress = (req.socket.remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
+  const remoteAddress = plainAddress(req.socket.remoteAddress);
   const own = restricted && (context as unknown) === cloud ? (cloudOf(cloud, restricted) as C) : context;
   const call = { cloud: own, ...parameters, query, body: undefined, caller, remoteAddress };
   const { verbatim = [] } = route.body ?? {};

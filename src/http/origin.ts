@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { hostname } from "node:os";
+import { isLoopback } from "../kernel/addresses.js";
 import { Fault, invalid } from "../kernel/fault.js";
 
 /** The name in a `Host` value, without its port; undefined when it is malformed (RFC 9110 section 7.2). */
@@ -15,8 +16,6 @@ const nameOf = (host: string): string | undefined => {
  */
 const isOurs = (name: string, bound: string): boolean =>
   isIP(name) !== 0 || name === "localhost" || name.endsWith(".localhost") || name === bound.toLowerCase() || name === hostname().toLowerCase();
-
-const isLoopback = (address: string): boolean => address === "::1" || (isIP(address) === 4 && address.startsWith("127."));
 
 const forbidden = (reason: string, field: string): Fault => new Fault("forbidden", [{ reason, field }]);
 

@@ -47,3 +47,12 @@ export const slice = (range: Range, prefix: number, index: number): Range => {
 export const gatewayOf = (range: Range): string => formatIpv4(range.base + 1);
 
 export const netmask = (range: Range): string => formatIpv4(2 ** 32 - range.size);
+
+/** A literal address of this machine's loopback (RFC 1122 section 3.2.1.3, RFC 4291 section 2.5.3). */
+export const isLoopback = (address: string): boolean => address === "::1" || (address.startsWith("127.") && parseIpv4(address) !== undefined);
+
+/** `::ffff:127.0.0.1` is how a socket that listens on `::` spells an IPv4 client. */
+export const plainAddress = (address: string | undefined): string => {
+  if (address === undefined) return "";
+  return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
+};

@@ -1,5 +1,5 @@
 import type { NameServer } from "../dns/server.js";
-import { gatewayOf, parseCidr } from "../kernel/addresses.js";
+import { gatewayOf, isLoopback, parseCidr } from "../kernel/addresses.js";
 import { Closers, type Disposable } from "../kernel/closers.js";
 import { bareName, nextSerial, reverseZone, type Zone, type ZoneRecord } from "../kernel/names.js";
 import { regionRange } from "../resources/addresses/address.js";
@@ -48,8 +48,6 @@ const slaveZone = (row: DomainRow, { soa, records }: FetchedZone): Zone => ({
   records,
   transferTo: row.axfrIps,
 });
-
-const isLoopback = (host: string): boolean => host.startsWith("127.") || host === "::1";
 
 const guestRow = (runtime: string, guests: { addresses: string[]; problem: string | null }) => {
   const subject = "names: instances use Backlot's name server";

@@ -1,13 +1,13 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { contains, overlaps, parseCidr } from "#backlot/kernel/addresses.js";
+import { turns } from "#backlot/kernel/turns.js";
 import { framesText, lastPart } from "#backlot/runtime/docker/boot-log.js";
 import { type Attachment, attachmentSteps, createRequest, powerStep } from "#backlot/runtime/docker/container.js";
 import { defaultImageMap } from "#backlot/runtime/docker/guest-image.js";
 import { imagePlan } from "#backlot/runtime/docker/images.js";
 import { hostName } from "#backlot/runtime/docker/labels.js";
 import { addressPlan, clash, occupiedBy } from "#backlot/runtime/docker/networks.js";
-import { turns } from "#backlot/runtime/docker/turns.js";
 
 const spec = {
   instance: 4,

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { plainAddress } from "../address.js";
+import { plainAddress } from "../../kernel/addresses.js";
 import type { Beat } from "../beat.js";
 import type { Limits } from "../limits.js";
 import type { Roster } from "../roster.js";

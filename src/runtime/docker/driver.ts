@@ -2,6 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { contains, gatewayOf, parseCidr } from "../../kernel/addresses.js";
 import { Closers } from "../../kernel/closers.js";
 import { Fault } from "../../kernel/fault.js";
+import { turns } from "../../kernel/turns.js";
 import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } from "../driver.js";
 import { bootLog } from "./boot-log.js";
 import { dockerCapabilities } from "./capabilities.js";
@@ -32,7 +33,6 @@ import { engineNetworks } from "./networks.js";
 import { type DialMode, engineRelays } from "./relays.js";
 import { settledGuests } from "./settled-guests.js";
 import { strangerFault } from "./strangers.js";
-import { turns } from "./turns.js";
 import { helpersOf, volumeHelper } from "./volume-helper.js";
 import { engineVolumes } from "./volumes.js";
 

@@ -8,13 +8,13 @@ import type Docker from "dockerode";
 import { pack } from "tar-stream";
 import { Fault } from "../../kernel/fault.js";
 import { packageFolder } from "../../kernel/package-folder.js";
+import { turns } from "../../kernel/turns.js";
 import { captureTag } from "./captures.js";
 import { connectEngine, type EngineConnection } from "./connection.js";
 import { asking, engineFault, saidBy, statusOf } from "./engine.js";
 import { guestRecipe, type ImageMap, type ImagePlan, imagePlan, recipeHash } from "./images.js";
 import { jsonLines } from "./json-lines.js";
 import { labels } from "./labels.js";
-import { turns } from "./turns.js";
 
 const recipeFolder = join(packageFolder, "docker/guest");
 const baseScript = join(packageFolder, "docker/base-tarball.sh");

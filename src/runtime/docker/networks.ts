@@ -2,9 +2,9 @@ import { networkInterfaces } from "node:os";
 import type Docker from "dockerode";
 import { contains, formatCidr, gatewayOf, netmask, overlaps, parseCidr, parseIpv4, type Range } from "../../kernel/addresses.js";
 import { Fault } from "../../kernel/fault.js";
+import { turns } from "../../kernel/turns.js";
 import { asking, engineFault, tolerating } from "./engine.js";
 import { labels, networkName, type Owner, ownerLabels } from "./labels.js";
-import { turns } from "./turns.js";
 
 export interface Occupied {
   cidr: string;

@@ -5,11 +5,11 @@ import { contains, parseCidr, type Range } from "../../kernel/addresses.js";
 import type { Disposable } from "../../kernel/closers.js";
 import { reasonOf } from "../../kernel/fault.js";
 import { type RelayDoor, RelayedSocket, type Via } from "../../kernel/relay.js";
+import { turns } from "../../kernel/turns.js";
 import type { RuntimeCapabilities } from "../driver.js";
 import { labels, type Owner } from "./labels.js";
 import { ensureRelay, relaysOf, removeRelays } from "./relay-container.js";
 import { isOnLink, type Standing, standingOf } from "./standing.js";
-import { turns } from "./turns.js";
 
 export type DialMode = "auto" | "direct" | "relay";
 

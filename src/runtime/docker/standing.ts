@@ -1,6 +1,6 @@
 import { networkInterfaces } from "node:os";
 import type Docker from "dockerode";
-import { contains, parseCidr } from "../../kernel/addresses.js";
+import { contains, isLoopback, parseCidr } from "../../kernel/addresses.js";
 import { asking } from "./engine.js";
 
 /** Where this process stands, as seen from the engine: it says how a container's port can be reached from here. */
@@ -21,8 +21,6 @@ interface Modem {
 
 const ownAddresses = () => Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).filter(({ internal }) => !internal));
 
-const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127\./.test(host);
-
 /** Has this machine an interface in that network? Only then an answer from one of its addresses comes from a machine of ours. */
 export const isOnLink = (subnet: string): boolean => {
   const range = parseCidr(subnet);
@@ -38,7 +36,7 @@ export const standingOf = async (docker: Docker): Promise<Standing> => {
       if (ours.has(`${MacAddress} ${IPAddress}`)) return { place: "inside", network };
   }
   const { protocol, host, socketPath } = docker.modem as Modem;
-  if (socketPath !== undefined || host === undefined || isLoopback(host)) return { place: "beside" };
+  if (socketPath !== undefined || host === undefined || host === "localhost" || isLoopback(host)) return { place: "beside" };
   if (protocol !== "ssh") return { place: "away", host };
   const reason = `The engine is reached over ssh (${host}), and nothing else of that machine can be reached that way. Use DOCKER_HOST=tcp://${host}:PORT with TLS, or run Backlot there.`;
   return { place: "nowhere", reason };

@@ -1,10 +1,10 @@
 import type Docker from "dockerode";
 import { Fault } from "../../kernel/fault.js";
+import { turns } from "../../kernel/turns.js";
 import type { RuntimeVolumes, VolumeSpec, VolumeState } from "../driver.js";
 import type { SeenContainer } from "./container.js";
 import { asking, engineFault, statusOf, tolerating } from "./engine.js";
 import { labels, type Owner, ownerLabels, volumeName } from "./labels.js";
-import { turns } from "./turns.js";
 import type { VolumeAnswer, VolumeHelper, VolumeTask } from "./volume-helper.js";
 
 interface VolumesOptions {

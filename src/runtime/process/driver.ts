@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Closers } from "../../kernel/closers.js";
 import { cannotStart, Fault, reasonOf } from "../../kernel/fault.js";
+import { turns } from "../../kernel/turns.js";
 import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } from "../driver.js";
 import { processCapabilities } from "./capabilities.js";
 import { diskCaptures, fillDisk, isCaptureKey } from "./captures.js";
@@ -57,17 +58,8 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   if (obstacle !== undefined) throw cannotStart(obstacle);
   const loopback = poolMap([options.privatePool, options.publicPool]);
 
-  const queues = new Map<number, Promise<unknown>>();
   /** One thing at a time happens to an instance. */
-  const inTurn = <T>(instance: number, act: () => Promise<T>): Promise<T> => {
-    const turn = (queues.get(instance) ?? Promise.resolve()).catch(() => undefined).then(act);
-    queues.set(instance, turn);
-    const leave = (): void => {
-      if (queues.get(instance) === turn) queues.delete(instance);
-    };
-    turn.then(leave, leave);
-    return turn;
-  };
+  const inTurn = turns<number>();
 
   const folderOf = (instance: number): string => diskFolder(stateFolder, instance);
   const ofInstance = (instance: number) => ({ owner, instance });
@@ -242,7 +234,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
   };
 
   const closers = new Closers();
-  closers.add(() => Promise.allSettled(queues.values()).then(() => undefined));
+  closers.add(() => inTurn.idle());
   closers.add(() => deathWatch.close());
   closers.add(() => swept);
 

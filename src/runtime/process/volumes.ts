@@ -1,6 +1,7 @@
 import { mkdir, readdir, readlink, rename, rm, rmdir, stat, symlink, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../kernel/fault.js";
+import { turns } from "../../kernel/turns.js";
 import type { RuntimeVolumes, VolumeSpec, VolumeState } from "../driver.js";
 import { copyTree } from "./copy-tree.js";
 import { diskFolder, disksIn } from "./disk.js";
@@ -26,16 +27,7 @@ const linksTo = async (folder: string, machine: string): Promise<string[]> => {
  */
 export const folderVolumes = (stateFolder: string, isRunning: (instance: number) => Promise<boolean>): RuntimeVolumes => {
   const folderOf = (volume: number): string => join(stateFolder, "volumes", String(volume));
-  const tails = new Map<number, Promise<unknown>>();
-  const inTurn = <T>(key: number, act: () => Promise<T>): Promise<T> => {
-    const turn = (tails.get(key) ?? Promise.resolve()).catch(() => undefined).then(act);
-    tails.set(key, turn);
-    const leave = (): void => {
-      if (tails.get(key) === turn) tails.delete(key);
-    };
-    turn.then(leave, leave);
-    return turn;
-  };
+  const inTurn = turns<number>();
 
   const make = async (folder: string, copyOf: number | null): Promise<void> => {
     if (await stat(folder).catch(absent)) return;
