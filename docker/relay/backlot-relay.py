@@ -186,9 +186,9 @@ class Client(Side):
         self.transport.write(b"+")
         self.other = other
         heard, self.heard = self.heard, b""
+        self.transport.resume_reading()  # first: what is heard may pause it
         if heard:
             self.data_received(heard)
-        self.transport.resume_reading()
         if self.ended:
             other.transport.write_eof()
 

@@ -85,12 +85,13 @@ export class DatagramDoor {
   #begin(name: string, address: string, client: RemoteInfo, node: NodeSpec, nowMs: number): Session | undefined {
     const { gate, manner, roster, tally } = this.options;
     if (gate.open >= manner.maxConnections || !gate.admits(`udp ${address}`, this.sessThrottle, nowMs)) return undefined;
-    const upstream = openDatagrams(node.endpoint, (bytes) => {
+    const heard = (answer: Buffer): void => {
       session.seenMs = performance.now();
-      session.meter.bytesOut += bytes.length;
-      tally.bytesOut += bytes.length;
-      this.#socket.send(bytes, client.port, client.address, () => undefined);
-    });
+      session.meter.bytesOut += answer.length;
+      tally.bytesOut += answer.length;
+      this.#socket.send(answer, client.port, client.address, () => undefined);
+    };
+    const upstream = openDatagrams(node.endpoint, heard, () => this.#end(session));
     const session: Session = { client, node, upstream, meter: roster.enter(node.id), seenMs: nowMs };
     gate.open++;
     tally.connections++;

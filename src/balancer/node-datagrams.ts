@@ -26,10 +26,11 @@ const dialled = ({ host, port }: PlaneEndpoint, heard: (bytes: Buffer) => void):
 const mostUnsent = 262_144;
 
 /** Behind the relay's answer each datagram travels as two bytes of length and itself (docker/relay/backlot-relay.py). */
-const relayed = (endpoint: PlaneEndpoint, via: Via, heard: (bytes: Buffer) => void): NodeDatagrams => {
+const relayed = (endpoint: PlaneEndpoint, via: Via, heard: (bytes: Buffer) => void, gone: () => void): NodeDatagrams => {
   const socket = new RelayedSocket("udp", endpoint, via, { noDelay: true });
   let rest: Buffer = Buffer.alloc(0);
   socket.on("error", () => undefined);
+  socket.once("close", gone);
   socket.on("data", (chunk: Buffer) => {
     rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     while (rest.length >= 2) {
@@ -50,5 +51,6 @@ const relayed = (endpoint: PlaneEndpoint, via: Via, heard: (bytes: Buffer) => vo
   };
 };
 
-export const openDatagrams = (endpoint: PlaneEndpoint, heard: (bytes: Buffer) => void): NodeDatagrams =>
-  endpoint.via === undefined ? dialled(endpoint, heard) : relayed(endpoint, endpoint.via, heard);
+/** @param gone called when no datagram leaves here any more, for want of a relay: another try needs another one */
+export const openDatagrams = (endpoint: PlaneEndpoint, heard: (bytes: Buffer) => void, gone: () => void): NodeDatagrams =>
+  endpoint.via === undefined ? dialled(endpoint, heard) : relayed(endpoint, endpoint.via, heard, gone);

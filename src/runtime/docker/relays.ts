@@ -193,7 +193,7 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
         entry = { subnet, range, via: { missing: `the relay of ${region} is being started` }, line: undefined, isPersisting: false };
         carried.set(region, entry);
       }
-      if (entry.line) return;
+      if (entry.line || entry.isPersisting) return;
       await keep(region, entry);
       if (!entry.line) void persist(region, entry);
     },

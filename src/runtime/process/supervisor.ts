@@ -60,6 +60,7 @@ start_services() {
 
 # A script may run for ever, as a server, say. Services wait for it this long.
 start_early() {
+  sleeper=
   say "the deploy script goes on after $BACKLOT_SCRIPT_PATIENCE s; starting the services that are there"
   start_services early
 }
@@ -82,9 +83,11 @@ boot() {
       trap start_early USR1
       booting=$(exec sh -c 'echo $PPID') # $$ is the supervisor here too
       (sleep "$BACKLOT_SCRIPT_PATIENCE" && kill -s USR1 "$booting") >/dev/null 2>&1 &
+      sleeper=$!
       # \`wait\` ends for a signal too, and then the script is still there.
       while wait "$script"; code=$?; kill -0 "$script" 2>/dev/null; do :; done
-      trap '' USR1
+      [ -z "$sleeper" ] || kill "$sleeper" 2>/dev/null
+      trap : USR1 # not ignored: services would inherit that
       note_exit "$code"
     fi
   fi
