@@ -102,8 +102,8 @@ export interface MachineSpec {
   privateAddresses: readonly string[];
   /** Those of its addresses that another machine may have had meanwhile: neighbours are told where they are now. None when absent. */
   shared?: readonly string[];
-  /** Labels of volumes that its boot waits for, 10 s at the most, before it runs script and services. */
-  volumes?: readonly string[];
+  /** Volumes that its boot waits for, 10 s at the most, before it runs script and services; `label` is the name in `/mnt`. */
+  volumes?: ReadonlyArray<{ volume: number; label: string }>;
   /** crypt(3) string (`$6$…`) for root; never a password. */
   rootPassHash: string | null;
   authorizedKeys: readonly string[];
@@ -197,8 +197,10 @@ export interface VolumeSpec {
 export interface VolumeState {
   /** Where the machine has it mounted now; null when it has not. */
   path: string | null;
-  /** What a reader should know of how it went; a sentence, or null. */
+  /** What a reader should know of how it went; sentences, or null. */
   note: string | null;
+  /** The machine runs without it, and has it from its next boot on: nothing can be mounted in a running one here. False when absent. */
+  atNextBoot?: boolean;
 }
 
 export interface RuntimeCapabilities {
