@@ -61,7 +61,7 @@ export const plainState = async (
   if (await isTaken(box, path)) throw refusedAtLabel(instance, path);
   if (at !== undefined)
     return { path: at, note: [`It stays at ${at} until instance ${instance} boots next, and is at ${path} then.`, ...notes].join(" ") };
-  const note = `It is mounted at ${path} when instance ${instance} boots next: reboot it. This engine lets nothing be mounted in a machine that runs. Size: not enforced.`;
+  const note = `It is mounted at ${path} when instance ${instance} boots next: reboot it. It is a plain engine volume, which cannot be mounted in a machine that runs; its size is not enforced.`;
   return { path: null, note: [note, ...notes].join(" "), atNextBoot: true };
 };
 

@@ -77,16 +77,17 @@ export const engineVolumes = ({ docker, owner, helper, containers, letGo }: Volu
   const isPlain = (on: Record<string, string> | undefined): boolean => on?.[labels.volumeForm] === plainForm;
 
   /** A volume is plain when nothing else is to be had, and stays so; a copy is what its source is. */
-  const make = async ({ volume, copyOf }: VolumeSpec): Promise<Record<string, string>> => {
+  const make = async ({ volume, copyOf }: VolumeSpec): Promise<{ on: Record<string, string>; refusal: string | undefined }> => {
     const name = nameOf(volume);
     let on = await look(volume);
+    let refusal: string | undefined;
     if (!on) {
-      const refused = copyOf === null ? (await helper.refusal()) !== undefined : isPlain(await look(copyOf));
-      const form = refused ? { [labels.volumeForm]: plainForm } : {};
+      if (copyOf === null) refusal = await helper.refusal();
+      const form = refusal !== undefined || (copyOf !== null && isPlain(await look(copyOf))) ? { [labels.volumeForm]: plainForm } : {};
       await docker.createVolume({ Name: name, Labels: { ...ownerLabels(owner), [labels.volume]: String(volume), ...form } });
       on = await look(volume);
     }
-    if (on?.[labels.owner] === owner.owner) return on;
+    if (on?.[labels.owner] === owner.owner) return { on, refusal };
     throw new Fault("unavailable", [{ reason: `The engine volume ${name} is there and is not this Backlot's. Rename or remove it.` }]);
   };
 
@@ -96,12 +97,16 @@ export const engineVolumes = ({ docker, owner, helper, containers, letGo }: Volu
     throw new Fault("unavailable", [{ reason: `Volume ${volume}, which is to be copied, is not there any more.` }]);
   };
 
-  const ensurePlain = async (spec: VolumeSpec, run: Run | undefined): Promise<VolumeState> => {
+  /** @param refusal why nothing else was to be had, if it was just made */
+  const ensurePlain = async (spec: VolumeSpec, run: Run | undefined, refusal: string | undefined): Promise<VolumeState> => {
     const name = nameOf(spec.volume);
     if (spec.copyOf !== null) await helper.copy(nameOf(spec.copyOf), name);
     const others = holdersOf(name, await containers(true)).filter(({ state, instance }) => isLive(state) && instance !== spec.instance);
     const box = run && docker.getContainer(run.container);
-    return plainState(spec, box, run?.mounts.get(name), [...new Set(others.map(({ instance }) => instance))]);
+    const state = await plainState(spec, box, run?.mounts.get(name), [...new Set(others.map(({ instance }) => instance))]);
+    if (refusal === undefined) return state;
+    const made = `An engine volume, mounted when its instance boots; size: not enforced. This engine refuses the helper that does more (${refusal}).`;
+    return { ...state, note: [made, state.note ?? ""].join(" ").trim() };
   };
 
   const ensure = async (spec: VolumeSpec): Promise<VolumeState> => {
@@ -113,10 +118,10 @@ export const engineVolumes = ({ docker, owner, helper, containers, letGo }: Volu
       const known = settled.get(spec.volume);
       if (known?.mark === mark) return known.state;
       settled.delete(spec.volume);
-      const on = await make(spec);
+      const { on, refusal } = await make(spec);
       if (spec.copyOf !== null) await requireSource(spec.copyOf);
       if (isPlain(on)) {
-        const state = await ensurePlain(spec, run);
+        const state = await ensurePlain(spec, run, refusal);
         // What waits for a boot is looked at again.
         if (state.note === null) settled.set(spec.volume, { mark, state });
         return state;
