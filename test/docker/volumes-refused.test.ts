@@ -231,7 +231,7 @@ describeDocker("a cloud on an engine that refuses the volumes' helper", () => {
     await is(`/v4/volumes/${volume}`, { status: "deleting" });
     await ok(cloud.api.post(`/v4/cloud/instances/${id}/shutdown`));
     await is(`/v4/cloud/instances/${id}`, { status: "offline" });
-    await until(async () => (await cloud.api.get(`/v4/volumes/${volume}`)).status === 404, { withinMs: 60_000, what: "the end of the volume" });
+    await until(async () => (await cloud.api.get(`/v4/volumes/${volume}`)).status === 404, { ...within, what: "the end of the volume" });
     expect((await leftOf(owner)).volumes).not.toContain(`backlot-${owner.slice(0, 8)}-volume-${volume}`);
     await ok(cloud.api.post(`/v4/cloud/instances/${id}/boot`));
     await is(`/v4/cloud/instances/${id}`, { status: "running" });
