@@ -147,8 +147,9 @@ export class Session implements Exchange, AnswerSink {
   }
 
   #readHead(bytes: Buffer) {
-    const end = bytes.indexOf("\r\n\r\n");
-    const request = end < 0 || end > MAX_HEAD_BYTES ? undefined : plainRequest(bytes.toString("latin1", 0, end + 2));
+    const text = bytes.toString("latin1", 0, Math.min(bytes.length, MAX_HEAD_BYTES + 4));
+    const end = text.indexOf("\r\n\r\n");
+    const request = end < 0 ? undefined : plainRequest(text, end + 2);
     if (!request) return this.#handOver(bytes);
     this.#lane.counted();
     this.#request = request;
@@ -345,9 +346,9 @@ export class Session implements Exchange, AnswerSink {
 
   // ---- from the node
 
-  onNodeBytes(bytes: Buffer) {
-    (this.#meter as Meter).bytesOut += bytes.length;
-    this.#answer.read(bytes);
+  onNodeBytes(bytes: Buffer, size: number) {
+    (this.#meter as Meter).bytesOut += size;
+    this.#answer.read(bytes, size);
   }
 
   onInformation(head: string) {
