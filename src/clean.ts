@@ -36,7 +36,7 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
   if ("reason" in answer) return answer.absent ? [] : [{ what: "what may be on the Docker engine", removed: false, reason: answer.reason }];
   const { ownedThings, removeOwned } = await import("./runtime/docker/orphans.js");
   const left: Leftover[] = [];
-  const { loopsOf, releaseLoop } = await import("./runtime/docker/loops.js");
+  const { loopsOf } = await import("./runtime/docker/loops.js");
   for (const things of await ownedThings()) {
     if (things.elsewhere !== undefined) {
       const { containers, images, volumes, networks } = things;
@@ -54,10 +54,9 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
     ];
     const loops = await loopsOf(things.volumes);
     left.push(
-      ...(await removal([...whats, ...loops.map((device) => `loop device ${device} (state ${things.stateFolder})`)], dryRun, async () => {
-        await removeOwned(things);
-        for (const device of await loopsOf(things.volumes)) await releaseLoop(device);
-      })),
+      ...(await removal([...whats, ...loops.map((device) => `loop device ${device} (state ${things.stateFolder})`)], dryRun, () =>
+        removeOwned(things),
+      )),
     );
   }
   return left;

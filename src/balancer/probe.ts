@@ -108,7 +108,7 @@ const checkStatus: Check = (spec, _matcher, { settle, closed }) => {
     for (;;) {
       const end = held.indexOf("\r\n\r\n");
       if (end < 0 && held.length < MAX_HEAD && "HTTP/1.".startsWith(held.slice(0, 7))) return;
-      const answer = end < 0 ? undefined : plainAnswer(held.slice(0, end + 2));
+      const answer = end < 0 ? undefined : plainAnswer(held, end + 2);
       if (!answer) return say(false, "answered with something that is not HTTP");
       if (answer.status >= 200 || answer.status === 101) return say(isGood(answer.status), `answered ${answer.status}`);
       held = held.slice(end + 4); // an interim answer

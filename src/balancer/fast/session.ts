@@ -59,7 +59,6 @@ export class Session implements Exchange, AnswerSink {
   #nodePaused = false;
   #deadlineMs = Number.POSITIVE_INFINITY;
   #waiting: Waiting = "idle";
-  #quietTurns = 0;
   /** The client has more answers to take than it may; what it sent ahead waits. */
   #stalled = false;
   /** The last bytes for the client are written. */
@@ -72,7 +71,10 @@ export class Session implements Exchange, AnswerSink {
     if (this.#stalled) this.#goOn();
     if (!this.#nodePaused) return;
     this.#nodePaused = false;
-    if (this.#waiting === "reader") this.#wait(undefined, 0);
+    if (this.#waiting === "reader") {
+      if (this.#clientEnded) this.#wait("half-closed", this.#lane.limits.halfClosedMs);
+      else this.#wait(undefined, 0);
+    }
     this.#connection?.socket.resume();
   };
   readonly #onClose = (): void => {
@@ -145,8 +147,9 @@ export class Session implements Exchange, AnswerSink {
   }
 
   #readHead(bytes: Buffer) {
-    const end = bytes.indexOf("\r\n\r\n");
-    const request = end < 0 || end > MAX_HEAD_BYTES ? undefined : plainRequest(bytes.toString("latin1", 0, end + 2));
+    const text = bytes.toString("latin1", 0, Math.min(bytes.length, MAX_HEAD_BYTES + 4));
+    const end = text.indexOf("\r\n\r\n");
+    const request = end < 0 ? undefined : plainRequest(text, end + 2);
     if (!request) return this.#handOver(bytes);
     this.#lane.counted();
     this.#request = request;
@@ -227,18 +230,18 @@ export class Session implements Exchange, AnswerSink {
     if (!this.#request) return this.#endIdle();
     if (!this.#bodyDone) return this.#refuseBody({ status: 400, token: "bad-request", sentence: "The request body ended early." });
     this.#closeAfter = true;
-    this.#quietTurns = 0;
     if (this.#sent) this.#wait("half-closed", this.#lane.limits.halfClosedMs);
   }
 
   /**
    * A client that sent FIN has left, or only finished talking; on the wire they look alike. A whole-closed one answers any byte with a reset,
-   * so it is asked with `100 Continue`, which every HTTP/1.1 client must take at any time (RFC 9110 section 15.2).
+   * so it is asked with `100 Continue`, which every HTTP/1.1 client must take at any time (RFC 9110 section 15.2). In the middle of an answer
+   * nothing can be said, and the kernel asks: see `Door`.
    */
   #askHalfClosed() {
     if (!this.#answerBegun) this.#client.write("HTTP/1.1 100 Continue\r\n\r\n", "latin1");
-    // It cannot be asked in the middle of an answer. Ten turns in which it takes nothing are as good as gone.
-    else if (this.#client.writableLength > 0 && ++this.#quietTurns >= 10) return void this.#client.destroy();
+    // One who reads nothing at all holds a node.
+    else if (this.#nodePaused) return this.#wait("reader", this.#lane.limits.readMs);
     const answerLeftMs = this.#startedMs + this.#lane.limits.answerMs - performance.now();
     if (!this.#answerBegun && answerLeftMs <= 0) {
       return this.#broken(504, "node-timed-out", `did not answer within ${this.#lane.limits.answerMs} ms`);
@@ -343,9 +346,9 @@ export class Session implements Exchange, AnswerSink {
 
   // ---- from the node
 
-  onNodeBytes(bytes: Buffer) {
-    (this.#meter as Meter).bytesOut += bytes.length;
-    this.#answer.read(bytes);
+  onNodeBytes(bytes: Buffer, size: number) {
+    (this.#meter as Meter).bytesOut += size;
+    this.#answer.read(bytes, size);
   }
 
   onInformation(head: string) {

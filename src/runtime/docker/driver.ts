@@ -413,7 +413,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     name: "docker",
     capabilities: () => {
       const { runtime, rows } = dockerCapabilities(helper.rights());
-      return { runtime, rows: [...rows, relays.row()] };
+      return { runtime, rows: [...rows, ...relays.rows()] };
     },
     volumes: engineVolumes({ docker, owner: options, helper, containers: async (all) => (all ? seen() : oneEach(await seen())), letGo }),
     images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
