@@ -38,7 +38,7 @@ export const isTaken = async (box: Docker.Container, path: string): Promise<bool
   }
 };
 
-const refusedAtLabel = (instance: number, path: string) =>
+const takenFault = (instance: number, path: string) =>
   new Fault("unavailable", [
     { reason: `${path} of instance ${instance} is a file, so nothing can be mounted there. Move it away, or give the volume another label.` },
   ]);
@@ -58,9 +58,9 @@ export const plainState = async (
   const path = `/mnt/${label}`;
   const notes = others.map((other) => `Instance ${other} has it until that boots next, or is shut down.`);
   if (instance === null || !box || at === path) return { path: at ?? null, note: notes.join(" ") || null };
-  if (await isTaken(box, path)) throw refusedAtLabel(instance, path);
   if (at !== undefined)
     return { path: at, note: [`It stays at ${at} until instance ${instance} boots next, and is at ${path} then.`, ...notes].join(" ") };
+  if (await isTaken(box, path)) throw takenFault(instance, path);
   const note = `It is mounted at ${path} when instance ${instance} boots next: reboot it. It is a plain engine volume, which cannot be mounted in a machine that runs; its size is not enforced.`;
   return { path: null, note: [note, ...notes].join(" "), atNextBoot: true };
 };
