@@ -38,7 +38,7 @@ export const machineSpec = (cloud: Cloud, row: InstanceRow): MachineSpec => {
     publicAddresses: [...addresses.filter((entry) => entry.public).map((entry) => entry.address), ...carriedBy(cloud, row.id)],
     privateAddresses: addresses.filter((entry) => !entry.public).map((entry) => entry.address),
     shared: addresses.filter(isShared).map((entry) => entry.address),
-    volumes: mountableVolumes(cloud.store, row.id),
+    volumes: mountableVolumes(cloud.store, row),
     rootPassHash: disk?.rootPassHash ?? null,
     authorizedKeys: disk?.authorizedKeys ?? [],
     script: deployScript(cloud, disk),

@@ -176,7 +176,8 @@ export interface RuntimeVolumes {
   list(): Promise<number[]>;
   /**
    * Makes it exist, grows it to its size (it never shrinks), and has it mounted in the wanted machine and in no other. A machine that does
-   * not run has nothing mounted: call again when it runs. Costs next to nothing when nothing changed.
+   * not run has nothing mounted: call again when it runs. Where a volume can be mounted at a boot only, all this is true of each machine from
+   * its next boot on, by `MachineSpec.volumes`. Costs next to nothing when nothing changed.
    */
   ensure(spec: VolumeSpec): Promise<VolumeState>;
   /** Unmounts it everywhere and removes it with its data. Absent is success. */

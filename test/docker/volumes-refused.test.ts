@@ -211,6 +211,20 @@ describeDocker("a cloud on an engine that refuses the volumes' helper", () => {
     await reboot(id);
     expect(await sh(id, "cat /mnt/late")).toBe("in the way");
     await until(async () => (await eventOf(late, "volume_attach")).status === "failed", { ...within, what: "the reason" });
+
+    // For one boot, asked before it: there then, and not in the next.
+    await ok(cloud.api.post(`/v4/cloud/instances/${id}/shutdown`));
+    await is(`/v4/cloud/instances/${id}`, { status: "offline" });
+    await ok(cloud.api.post(`/v4/volumes/${blocked}/attach`, { cloud_id: id, persist_across_boots: false }));
+    await ok(cloud.api.put(`/v4/volumes/${blocked}`, { label: "once" }));
+    await is(`/v4/volumes/${blocked}`, { status: "active" });
+    await ok(cloud.api.post(`/v4/cloud/instances/${id}/boot`));
+    await is(`/v4/cloud/instances/${id}`, { status: "running" });
+    await is(`/v4/volumes/${blocked}`, { io_ready: true });
+    expect(await isMounted(id, "once")).toBe(true);
+    await reboot(id);
+    await is(`/v4/volumes/${blocked}`, { cloud_id: null });
+    expect(await isMounted(id, "once")).toBe(false);
   });
 
   it("a deleted volume goes when no machine has it any more: one that runs at its next boot, one that is off at once", async () => {
@@ -219,7 +233,12 @@ describeDocker("a cloud on an engine that refuses the volumes' helper", () => {
     await is(`/v4/volumes/${volume}`, { status: "active", cloud_id: id });
     await reboot(id);
     await is(`/v4/volumes/${volume}`, { io_ready: true });
-    await sh(id, "echo disk >/root/file");
+    await sh(id, "echo disk >/root/file; echo kept >/mnt/gone/file");
+    // Another label is another place, from the next boot on.
+    await ok(cloud.api.put(`/v4/volumes/${volume}`, { label: "renamed" }));
+    expect(await sh(id, "cat /mnt/gone/file")).toBe("kept");
+    await reboot(id);
+    expect(await sh(id, "cat /mnt/renamed/file; ls -A /mnt/gone")).toBe("kept");
     await ok(cloud.api.post(`/v4/volumes/${volume}/detach`));
     await is(`/v4/volumes/${volume}`, { cloud_id: null });
     await ok(cloud.api.del(`/v4/volumes/${volume}`));
@@ -361,7 +380,9 @@ describeDocker("a machine that is made anew for its volumes", () => {
   });
 
   it("keeps what its image keeps on engine volumes of its own, which end with the machine", async () => {
-    const builder = await docker.createContainer({ Image: (await guestImage()).Id, Entrypoint: ["true"] });
+    await plot.driver.ensure(plot.spec());
+    const builder = await docker.createContainer({ Image: await guestImage(), Entrypoint: ["true"] });
+    await plot.driver.remove(1);
     const own = `backlot-test/own:${plot.options.owner}`;
     const [repo, tag] = own.split(":");
     await builder.commit({ repo, tag, changes: ["VOLUME /srv/own", 'ENTRYPOINT ["sleep","infinity"]'] } as never);
@@ -416,7 +437,7 @@ describeDocker("a machine that is made anew for its volumes", () => {
     await driver.volumes.ensure({ ...volume, volume: 2, label: "y", copyOf: 1, instance: null });
     const inside = async (text: string): Promise<string> => {
       const box = await docker.createContainer({
-        Image: (await guestImage()).Id,
+        Image: await guestImage(),
         Entrypoint: ["sh", "-c", text],
         Labels: { "io.backlot.owner": plot.options.owner },
         HostConfig: { Binds: [`${second}:/v`], NetworkMode: "none" },
@@ -440,9 +461,5 @@ describeDocker("a machine that is made anew for its volumes", () => {
     await driver.remove(1);
   });
 
-  const guestImage = async () => {
-    const [image] = await docker.listImages({ filters: { reference: ["backlot/guest:debian12*"] } });
-    if (!image) throw new Error("there is no guest image");
-    return image;
-  };
+  const guestImage = async (): Promise<string> => (await (await guestOf(plot.options.owner, 1)).inspect()).Config.Image;
 });
