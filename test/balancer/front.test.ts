@@ -216,34 +216,6 @@ describe("what is passed on", () => {
   });
 });
 
-describe("an answer that comes piece by piece", () => {
-  // Pieces of this size are read into the memory that every connection has, which is used again as soon as nobody needs what is in it.
-  test("arrives whole at a reader that is slower than the node", async () => {
-    const pieces = Array.from({ length: 3_000 }, () => randomBytes(6_000));
-    const backend = await rawBackend((socket) => {
-      socket.setNoDelay(true);
-      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${pieces.length * 6_000}\r\n\r\n`);
-      const say = (index: number) => {
-        const piece = pieces[index];
-        if (piece) socket.write(piece, () => setImmediate(say, index + 1));
-      };
-      say(0);
-    });
-    const { port } = await inFront([backend.port]);
-    const asked = http.request({ host: "127.0.0.1", port, agent: false }).end();
-    closeLater(() => void asked.destroy());
-    const answer = await new Promise<http.IncomingMessage>((resolve, reject) => asked.once("response", resolve).once("error", reject));
-    const node = [...backend.open][0];
-    // Nobody reads the answer: whoever stands in between has taken what it can when the node's bytes wait.
-    await until(() => (node?.writableLength ?? 0) > 0);
-    const got = createHash("sha256");
-    for await (const chunk of answer) got.update(chunk as Buffer);
-    const sent = createHash("sha256");
-    for (const piece of pieces) sent.update(piece);
-    expect(got.digest("hex")).toBe(sent.digest("hex"));
-  });
-});
-
 describe("nodes that cannot be had", () => {
   test("no node up: 503 with a reason, on a connection that stays", async () => {
     const plane = startPlane();
