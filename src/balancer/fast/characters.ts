@@ -32,6 +32,13 @@ export const tokenEnd = (text: string, from: number): number => {
   return at;
 };
 
+/** Where the field value that begins at `from` ends with its line; -1 when something else than CRLF ends it. */
+export const valueEnd = (text: string, from: number): number => {
+  let at = from;
+  while (VALUE[text.charCodeAt(at)] === 1) at++;
+  return text.charCodeAt(at) === 13 && text.charCodeAt(at + 1) === 10 ? at : -1;
+};
+
 /**
  * Whether a name (`from` inclusive, `to` exclusive) can be one of `names`, by its length and first letter: most fields of a head are none that
  * matter here, and need not be cut out of it to see that.

@@ -1,4 +1,4 @@
-import { isFieldValue, isPlainHost, isPlainTarget, mayBeOneOf, parseLength, tokenEnd, trimmed } from "./characters.js";
+import { isPlainHost, isPlainTarget, mayBeOneOf, parseLength, tokenEnd, trimmed, valueEnd } from "./characters.js";
 
 /** What the fast lane knows of a request whose head it is certain of. */
 export interface PlainRequest {
@@ -57,9 +57,10 @@ export const plainRequest = (text: string, size: number, dropped?: ReadonlySet<s
   let named: Set<string> | undefined;
 
   for (let at = lineEnd + 2; at < size; ) {
-    const end = text.indexOf("\r\n", at);
     const colon = tokenEnd(text, at);
-    if (colon === at || text.charCodeAt(colon) !== 58 || !isFieldValue(text, colon + 1, end)) return undefined;
+    if (colon === at || text.charCodeAt(colon) !== 58) return undefined;
+    const end = valueEnd(text, colon + 1);
+    if (end === -1) return undefined;
     if (dropped === undefined && !mayMatter(text, at, colon)) {
       at = end + 2;
       continue;

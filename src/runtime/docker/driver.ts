@@ -7,7 +7,7 @@ import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } 
 import { bootLog } from "./boot-log.js";
 import { dockerCapabilities } from "./capabilities.js";
 import { engineCaptures } from "./captures.js";
-import { connectEngine, type EngineConnection } from "./connection.js";
+import type { EngineConnection } from "./connection.js";
 import {
   attachmentSteps,
   attachments,
@@ -22,7 +22,7 @@ import {
   stopGraceSeconds,
 } from "./container.js";
 import { counterReader } from "./counters.js";
-import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
+import { asking, engineAnswers, engineFault, openEngine, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
 import { fileSystems } from "./file-systems.js";
@@ -112,7 +112,7 @@ const askedAtOnce = 8;
  * @throws Fault `unavailable` when no engine answers
  */
 export const dockerDriver = async (options: DockerDriverOptions): Promise<RuntimeDriver> => {
-  const docker = connectEngine(options.docker);
+  const docker = openEngine(options.docker);
   const { owner, publicPool } = options;
   const pools = [options.privatePool, publicPool].flatMap((cidr) => parseCidr(cidr) ?? []);
   const networks = engineNetworks(docker, options);

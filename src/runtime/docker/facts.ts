@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
-import { connectEngine, type EngineConnection } from "./connection.js";
-import { asking } from "./engine.js";
+import type { EngineConnection } from "./connection.js";
+import { asking, openEngine } from "./engine.js";
 import { labels, thisHost } from "./labels.js";
 import { engineNetworks } from "./networks.js";
 import { engineHost } from "./standing.js";
@@ -23,7 +23,7 @@ export interface EngineFacts {
 
 /** What `backlot doctor` asks the engine. @throws Fault `unavailable` when it does not answer */
 export const engineFacts = async (owner: string, connection?: EngineConnection): Promise<EngineFacts> => {
-  const docker = connectEngine(connection);
+  const docker = openEngine(connection);
   return asking("describe itself", async () => {
     const version = await docker.version();
     const beforeMs = Date.now();

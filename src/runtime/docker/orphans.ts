@@ -1,6 +1,6 @@
-import { connectEngine, type EngineConnection } from "./connection.js";
+import type { EngineConnection } from "./connection.js";
 import { carriedVolumes } from "./container.js";
-import { asking, tolerating } from "./engine.js";
+import { asking, openEngine, tolerating } from "./engine.js";
 import { labels, thisHost } from "./labels.js";
 import { loopsOf, releaseLoop } from "./loops.js";
 
@@ -21,7 +21,7 @@ export interface OwnedThings {
 
 /** What every Backlot has on this engine, by owner; whether an owner still lives is the caller's to tell. */
 export const ownedThings = async (connection?: EngineConnection): Promise<OwnedThings[]> => {
-  const docker = connectEngine(connection);
+  const docker = openEngine(connection);
   const label = [labels.owner];
   const [containers, networks, images, { Volumes }] = await asking("list what Backlot made", () =>
     Promise.all([
@@ -60,7 +60,7 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
 
 /** Removes containers, copies of their disks, networks, then the volumes that were mounted in them with what loop devices are left of them. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
 export const removeOwned = async (things: OwnedThings, connection?: EngineConnection): Promise<void> => {
-  const docker = connectEngine(connection);
+  const docker = openEngine(connection);
   await asking(`remove what the Backlot ${things.owner} left`, async () => {
     for (const { id } of things.containers) {
       await tolerating([404, 409], () => docker.getContainer(id).remove({ force: true, v: true }));
