@@ -74,6 +74,8 @@ export interface Running {
 const { version } = JSON.parse(readFileSync(join(packageFolder, "package.json"), "utf8")) as { version: string };
 /** What a running Backlot leaves in its state folder for `backlot status` and `backlot stop`. */
 const runningFile = "running.json";
+/** What stands in the state folder beside the state: machines and all that is made of them, on the process runtime. */
+const besideState = [runningFile, "machines", "disks", "images", "volumes"];
 
 const storedChoice = (store: CloudStore): RuntimeChoice | undefined => store.list("pool")[0];
 
@@ -234,7 +236,7 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   const startedMs = clock.now();
   const onProblem = (reason: string): void => log.warn(reason);
 
-  const opened = await openStore<Kinds>({ folder: config.state, kinds, firstIds, schemaVersion, migrations, onProblem });
+  const opened = await openStore<Kinds>({ folder: config.state, beside: besideState, kinds, firstIds, schemaVersion, migrations, onProblem });
   closers.add(() => opened.close());
   const billed = billedTime(clock, billedSoFar(opened));
   const store = metered(opened, billed);
@@ -360,7 +362,9 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
   closers.add(async () => void (await Promise.all([server.close(), publicServer?.close()])), "Requests");
 
   const path = join(config.state, runningFile);
-  await writeFile(path, JSON.stringify({ url: server.url, pid: process.pid, token: controlToken }), { mode: 0o600 });
+  // A mode is that of a new file, and one that a crash left may have got others on its way through a backup.
+  await rm(path, { force: true });
+  await writeFile(path, JSON.stringify({ url: server.url, pid: process.pid, token: controlToken }), { mode: 0o600, flag: "wx" });
   closers.add(() => rm(path, { force: true }));
   const dns = nameServer ? { address: nameServer.address, port: nameServer.port } : null;
   log.info({ url: server.url, runtime: driver.name, state: config.state, dns }, "serving");

@@ -26,7 +26,7 @@ export interface ServerLimits {
   connections: number;
 }
 
-const defaultLimits: ServerLimits = { headMs: 15_000, requestMs: 60_000, readMs: 30_000, connections: 1_000 };
+export const defaultLimits: ServerLimits = { headMs: 15_000, requestMs: 60_000, readMs: 30_000, connections: 1_000 };
 
 /** How long requests under way may take once the server closes, in ms. */
 const graceMs = 2_000;

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { dirname, join } from "node:path";
 import { Low } from "lowdb";
 import { Closers } from "../kernel/closers.js";
-import { cannotStart, Fault, reasonOf } from "../kernel/fault.js";
+import { cannotStart, Fault } from "../kernel/fault.js";
 import { codeOf } from "../kernel/remedy.js";
 import { type Change, Commits } from "./commits.js";
 import { asideOf, type Disk, realDisk, syncFolder } from "./disk.js";
@@ -12,6 +12,7 @@ import { Journal } from "./journal.js";
 import { lockFolder } from "./lock.js";
 import { News } from "./news.js";
 import { journalFirsts, journalPath, type Migration, type Recovered, recovered } from "./recovery.js";
+import { closeFile, closeFolder } from "./rights.js";
 import { segmentOf } from "./segment.js";
 import { SnapshotFile, snapshotPath } from "./snapshot.js";
 import { Snapshots } from "./snapshots.js";
@@ -22,8 +23,10 @@ export type { StateDocument } from "./document.js";
 export type { Migration } from "./recovery.js";
 
 export interface StoreOptions<K> {
-  /** Absolute; made (0700) when it is not there. Everything in it is 0600. */
+  /** Absolute; made when it is not there. It is 0700, unless it holds what is not ours, and every file of the state is 0600. */
   folder: string;
+  /** Names that others of this program keep in the folder. */
+  beside?: readonly string[];
   kinds: readonly (keyof K & string)[];
   /** Least id of a kind's next row, where it is not 1. */
   firstIds?: Partial<Record<keyof K & string, number>>;
@@ -41,26 +44,18 @@ export interface StoreOptions<K> {
 const SNAPSHOT_AFTER_BYTES = 8 * 1024 * 1024;
 
 const ownFile = /^(state\.json|state\.json\.previous|journal\.\d+\.jsonl)$/;
+/** The lock where it is a file, and what the root folder of a file system has. */
+const alsoThere = ["lock.sock", "lost+found"];
 
-/** Keys and hashes lie here: nobody else may read, even in a folder that was opened to others or after a backup was put in its place. A file that cannot be opened is its reader's to tell. */
-const keepPrivate = async (disk: Disk, path: string, onProblem: (reason: string) => void): Promise<void> => {
-  const handle = await disk.open(path, "r").catch(() => undefined);
-  try {
-    if (handle && ((await handle.stat()).mode & 0o777) !== 0o600) await handle.chmod(0o600);
-  } catch (error) {
-    onProblem(`Others may read ${path}, and it could not be closed to them (${reasonOf(error)}): chmod 600 ${path}`);
-  } finally {
-    await handle?.close();
-  }
-};
-
-/** Proves that the folder can be written to, closes its files to others, and removes what a crash left half-written. */
-const prepareFolder = async (disk: Disk, folder: string, onProblem: (reason: string) => void): Promise<void> => {
+/** Proves that the folder can be written to, closes it and its files to others, and removes what a crash left half-written. */
+const prepareFolder = async (disk: Disk, folder: string, beside: readonly string[], onProblem: (reason: string) => void): Promise<void> => {
   await (await disk.open(asideOf(snapshotPath(folder)), "w", 0o600)).close();
+  const isAside = (name: string): boolean => name.endsWith(".next") && ownFile.test(name.slice(0, -".next".length));
   for (const name of await disk.readdir(folder)) {
-    if (ownFile.test(name)) await keepPrivate(disk, join(folder, name), onProblem);
-    if (/^(state\.json|state\.json\.previous|journal\.\d+\.jsonl)\.next$/.test(name)) await disk.rm(join(folder, name), { force: true });
+    if (ownFile.test(name)) await closeFile(disk, join(folder, name), onProblem);
+    if (isAside(name)) await disk.rm(join(folder, name), { force: true });
   }
+  await closeFolder(disk, folder, (name) => ownFile.test(name) || isAside(name) || alsoThere.includes(name) || beside.includes(name), onProblem);
 };
 
 /**
@@ -148,7 +143,7 @@ const open = async <K extends Record<keyof K, Row>>(options: StoreOptions<K>, di
   await makeFolder(disk, folder);
   const lock = await lockFolder(folder);
   closers.add(() => lock.close());
-  await prepareFolder(disk, folder, onProblem);
+  await prepareFolder(disk, folder, options.beside ?? [], onProblem);
 
   const file = new SnapshotFile(disk, folder);
   const low = new Low<StateDocument>(file, { ...newState(0), owner: "" });

@@ -1,3 +1,5 @@
+import { chmodSync, mkdirSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
 import { leaks, type SecretAccount, walkSecretAccount } from "../support/secrets.js";
@@ -36,5 +38,22 @@ it.each([
       const { status, body } = await cloud.api.get(path, { "X-Filter": JSON.stringify(filter) });
       expect([status, body.errors?.[0]?.field], `${path} ${name}`).toEqual([400, "X-Filter"]);
     }
+  }
+});
+
+it("a state folder that was opened to others, and what a crash left in it, are for their owner only after the next start", async () => {
+  const first = await startCloud();
+  await first.close({ keepState: true });
+  // As a copy of it may be: with the folders of machines, and the word for `backlot stop` of one that was killed.
+  for (const name of ["machines", "disks", "images", "volumes"]) mkdirSync(join(first.state, name), { recursive: true });
+  const running = join(first.state, "running.json");
+  writeFileSync(running, "{}");
+  chmodSync(running, 0o644);
+  chmodSync(first.state, 0o755);
+  const again = await startCloud({ state: first.state });
+  try {
+    expect([statSync(first.state).mode & 0o777, statSync(running).mode & 0o777]).toEqual([0o700, 0o600]);
+  } finally {
+    await again.close();
   }
 });

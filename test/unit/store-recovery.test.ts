@@ -1,6 +1,7 @@
 import { chmodSync, copyFileSync, mkdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { type Disk, realDisk } from "#backlot/store/disk.js";
 import type { Migration, StateDocument } from "#backlot/store/open-store.js";
 import { add, bytesOf, files, journal, labels, open, problems, refusal, tempFolder } from "./store-support.js";
 
@@ -204,12 +205,51 @@ test("a folder that cannot be made is named, also where Node's own recursive mkd
   expect(await refusal("/proc/backlot/state")).toContain("The state folder /proc/backlot/state cannot be used (ENOENT");
 });
 
-test("a state folder whose mode the user widened is left as it is", async () => {
+test("a state folder that is open to others is closed to them, and told of", async () => {
   const folder = tempFolder();
   mkdirSync(folder);
   chmodSync(folder, 0o755);
-  await open(folder);
-  expect(statSync(folder).mode & 0o777).toBe(0o755);
+  problems.length = 0;
+  await (await open(folder)).close();
+  expect(statSync(folder).mode & 0o777).toBe(0o700);
+  expect(problems).toEqual([`The state folder ${folder} was open to others (755) and is closed to them now (700).`]);
+  chmodSync(folder, 0o770);
+  for (const name of ["running.json", "lost+found", "lock.sock", "state.json.next"]) writeFileSync(join(folder, name), "");
+  await (await open(folder, { beside: ["running.json"] })).close();
+  expect(statSync(folder).mode & 0o777).toBe(0o700);
+});
+
+test("a folder that holds other things too is left as it is, and told of", async () => {
+  const folder = tempFolder();
+  mkdirSync(folder);
+  chmodSync(folder, 0o755);
+  writeFileSync(join(folder, "letters.txt"), "");
+  for (const _start of ["first", "second"]) {
+    problems.length = 0;
+    await (await open(folder)).close();
+    expect(statSync(folder).mode & 0o777).toBe(0o755);
+    expect(problems).toEqual([
+      `Others may look into the state folder ${folder}, which is left so because it holds more than a state (letters.txt); give Backlot a folder of its own (--state), or: chmod 700 ${folder}`,
+    ]);
+  }
+  for (const name of files(folder).filter((name) => name !== "letters.txt")) expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o600);
+});
+
+test("a folder that cannot be closed to others is told of, and serves", async () => {
+  const folder = tempFolder();
+  mkdirSync(folder);
+  chmodSync(folder, 0o755);
+  const refuses: Disk = {
+    ...realDisk,
+    open: async (path, ...more) => {
+      const handle = await realDisk.open(path, ...more);
+      if (path === folder) handle.chmod = () => Promise.reject(Object.assign(new Error("EPERM: operation not permitted"), { code: "EPERM" }));
+      return handle;
+    },
+  };
+  problems.length = 0;
+  expect(await add(await open(folder, { disk: refuses }), "a")).toMatchObject({ id: 1 });
+  expect(problems).toEqual([expect.stringMatching(/could not be closed to them \(EPERM.*\): chmod 700 /)]);
 });
 
 test("ids are never used again, whatever was removed and however the store ended", async () => {
