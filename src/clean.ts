@@ -12,6 +12,12 @@ export interface Leftover {
   unknown?: true;
 }
 
+/** Whether the folder that a thing names is here, and is its Backlot's. */
+const hasOwner = async ({ owner, stateFolder }: { owner: string; stateFolder: string }): Promise<boolean> => {
+  const found = await stateOwner(stateFolder);
+  return typeof found === "object" && found.owner === owner;
+};
+
 /** Whether the Backlot that made a thing is no more: its state folder is gone, or another's. A thing that names no folder may be anybody's. */
 export const hasNoOwner = async ({ owner, stateFolder }: { owner: string; stateFolder: string }): Promise<boolean> => {
   if (stateFolder === "") return false;
@@ -36,9 +42,11 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
   if ("reason" in answer) return answer.absent ? [] : [{ what: "what may be on the Docker engine", removed: false, reason: answer.reason }];
   const { ownedThings, removeOwned } = await import("./runtime/docker/orphans.js");
   const left: Leftover[] = [];
-  const { loopsOf, releaseLoop } = await import("./runtime/docker/loops.js");
+  const { loopsOf } = await import("./runtime/docker/loops.js");
   for (const things of await ownedThings()) {
     if (things.elsewhere !== undefined) {
+      // A container has another name when it is made anew; its state folder goes on, and says whose things these are.
+      if (await hasOwner(things)) continue;
       const { containers, images, volumes, networks } = things;
       const what = `${containers.length + images.length + volumes.length + networks.length} things of the Backlot ${things.owner}`;
       const reason = `its state is in ${things.stateFolder} of ${things.elsewhere}, so only a clean there can tell whether it is over; docker rm -f $(docker ps -aq --filter label=io.backlot.owner=${things.owner}) removes its machines`;
@@ -54,10 +62,9 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
     ];
     const loops = await loopsOf(things.volumes);
     left.push(
-      ...(await removal([...whats, ...loops.map((device) => `loop device ${device} (state ${things.stateFolder})`)], dryRun, async () => {
-        await removeOwned(things);
-        for (const device of await loopsOf(things.volumes)) await releaseLoop(device);
-      })),
+      ...(await removal([...whats, ...loops.map((device) => `loop device ${device} (state ${things.stateFolder})`)], dryRun, () =>
+        removeOwned(things),
+      )),
     );
   }
   return left;

@@ -1,6 +1,7 @@
 import type { BalancerPlane } from "./balancer/plane.js";
 import type { NameServer } from "./dns/server.js";
 import type { Operator } from "./http/backlot-routes.js";
+import { within } from "./kernel/bound.js";
 import { Fault } from "./kernel/fault.js";
 import { balancerCounters } from "./reconcile/balancer-stats.js";
 import type { Health } from "./reconcile/health.js";
@@ -21,25 +22,15 @@ interface Rooms {
 
 const noNames = { subject: "names: the name server", real: false, note: "Not there: Backlot was started with --dns-port off." };
 
-/** How long a runtime may take to say where an instance is, in ms. */
+/** How long a runtime may take to say where an instance is, or to kill it, in ms. */
 const answerMs = 5_000;
 
-/** An engine that hangs must not hang whoever asks for an instance. */
-const bounded = async <T>(driver: Pick<RuntimeDriver, "outage">, work: Promise<T>): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<"late">((resolve) => {
-    timer = setTimeout(() => resolve("late"), answerMs);
+/** A runtime that hangs must not hang whoever asks for an instance. `what` it did not do by then. */
+const bounded = <T>(driver: Pick<RuntimeDriver, "outage">, work: Promise<T>, what: string): Promise<T> =>
+  within(answerMs, work, async () => {
+    const reason = (await driver.outage()) ?? `The runtime did not ${what} within ${answerMs / 1000} s.`;
+    throw new Fault("unavailable", [{ reason }]);
   });
-  try {
-    const first = await Promise.race([work.then((value) => ({ value })), late]);
-    if (first !== "late") return first.value;
-  } finally {
-    clearTimeout(timer);
-  }
-  work.catch(() => {}); // what fails later was told as late
-  const reason = (await driver.outage()) ?? `The runtime did not say where the instance is within ${answerMs / 1000} s.`;
-  throw new Fault("unavailable", [{ reason }]);
-};
 
 /** The secret that opens the relay is nobody's to see. */
 const shown = (endpoint: ReturnType<RuntimeDriver["dial"]>) => {
@@ -75,7 +66,7 @@ export const operatorOf = (
     if (!row) return undefined;
     // The log last: a script whose exit is known has said all it will.
     const look = async () => ({ machine: (await driver.list(id))[0], bootLog: await driver.log(id) });
-    const { machine, bootLog } = await bounded(driver, look());
+    const { machine, bootLog } = await bounded(driver, look(), "say where the instance is");
     const addresses = addressesOf(cloud.store, id);
     const main = addresses.find((entry) => !entry.public) ?? addresses[0];
     return {
@@ -101,7 +92,7 @@ export const operatorOf = (
     },
   kill: async (instance) => {
     if (!cloud.store.get("instance", instance)) return false;
-    await driver.kill(instance);
+    await bounded(driver, driver.kill(instance), "kill the instance");
     return true;
   },
   stop,

@@ -6,6 +6,9 @@ import { join } from "node:path";
 
 const SIZES = { small: 64, "64 KiB": 65_536, "10 MiB": 10_485_760 };
 
+/** What Backlot chooses; the others are told to, so that everybody encrypts alike. */
+const SUITE = "TLS_AES_128_GCM_SHA256";
+
 const freePort = () =>
   new Promise((resolve) => {
     const server = createServer().listen(0, "127.0.0.1", () => {
@@ -94,6 +97,7 @@ const startHaproxy = async (folder, backend, pair) => {
     `global
   nbthread 1
   maxconn 4000
+  ssl-default-bind-ciphersuites ${SUITE}
 defaults
   timeout connect 5s
   timeout client 60s
@@ -119,7 +123,7 @@ const startNginxPeer = async (folder, backend, pair) => {
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header X-Forwarded-Proto $scheme; } }
 `;
   const servers = `upstream back { server 127.0.0.1:${backend}; keepalive 256; keepalive_requests 100000000; }
-${server(http, "")}${server(`${https} ssl`, `ssl_certificate ${pair.cert}; ssl_certificate_key ${pair.key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache off;`)}`;
+${server(http, "")}${server(`${https} ssl`, `ssl_certificate ${pair.cert}; ssl_certificate_key ${pair.key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_conf_command Ciphersuites ${SUITE}; ssl_session_cache off;`)}`;
   return { ...(await startNginx(folder, "nginx", servers, https)), http, https };
 };
 

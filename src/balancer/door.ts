@@ -87,6 +87,8 @@ export class Door {
       };
       this.#lane = new Lane({ roster, limits, beat, keepAlive, hint, counted, handOver });
     }
+    // Keep-alive (RFC 9293 section 3.8.4) also tells a client that half-closed from one that left, in the middle of an answer that says nothing for
+    // hours: the one acknowledges probes for as long as it lives, the other is forgotten by its kernel (Linux: after 60 s), which then resets.
     this.#server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }, (socket) =>
       this.#accept(socket),
     );

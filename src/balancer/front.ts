@@ -173,22 +173,15 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
   });
 
   /**
-   * A client that sent FIN has left, or only finished talking; on the wire they look alike. A whole-closed one answers any byte with a reset, so
-   * it is asked with `100 Continue`, which every HTTP/1.1 client must take at any time (RFC 9110 section 15.2).
+   * A client that sent FIN has left, or only finished talking; on the wire they look alike. A whole-closed one answers any byte with a reset,
+   * so it is asked with `100 Continue`, which every HTTP/1.1 client must take at any time (RFC 9110 section 15.2). In the middle of an answer
+   * nothing can be said, and the kernel asks: see `Door`.
    */
   const onHalfClose = (seat: Seat) => {
-    let lastBytes = -1;
-    let silent = 0;
     const timer = setInterval(() => {
-      const socket = seat.latest?.socket;
       const [res] = seat.answers;
-      if (!socket || socket.destroyed || !res) return clearInterval(timer);
+      if (!res || seat.stream.destroyed) return clearInterval(timer);
       if (!res.headersSent && seat.latest?.httpVersion === "1.1") res.writeContinue();
-      else if (socket.bytesWritten === lastBytes && socket.writableLength === 0) silent++;
-      else silent = 0;
-      lastBytes = socket.bytesWritten;
-      // It cannot be asked in the middle of an answer. Ten quiet turns are as good as gone.
-      if (silent >= 10) socket.destroy();
     }, limits.halfClosedMs);
     seat.stream.once("close", () => clearInterval(timer));
   };

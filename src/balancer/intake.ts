@@ -8,36 +8,44 @@ const MAX_SPARE = 64;
 
 const spare: Slot[] = [];
 
-/** A large buffer and how many still need what is in it. */
+/** Memory for reads, and how many still need what is in it. */
 class Slot {
-  readonly bytes = Buffer.allocUnsafeSlow(LARGE_BYTES);
+  readonly bytes: Buffer;
   holders = 1;
+
+  constructor(size: number) {
+    this.bytes = Buffer.allocUnsafeSlow(size);
+  }
 
   readonly drop = (): void => {
     this.holders--;
-    if (this.holders === 0 && spare.length < MAX_SPARE) spare.push(this);
+    if (this.holders === 0 && this.bytes.length === LARGE_BYTES && spare.length < MAX_SPARE) spare.push(this);
   };
 }
 
 /**
  * Where a connection's reads go: to memory that is used again, since 64 KiB from the allocator for every read cost as much as the kernel takes to
- * fill them. A read that fills its buffer is followed by one into a large buffer; what came in a small one is copied out.
+ * fill them. A read that fills its buffer is followed by one into a large buffer. While a slow reader still needs what lies in the small one, what
+ * comes is copied: few bytes are not to keep much memory.
  */
 export class Intake {
   /** For `connect`. */
   readonly onread: OnReadOpts;
-  readonly #small = Buffer.allocUnsafeSlow(SMALL_BYTES);
-  #slot: Slot | undefined;
+  readonly #small = new Slot(SMALL_BYTES);
+  /** Stands in for the small one while that is held. */
+  #second: Buffer | undefined;
+  #slot: Slot | undefined = this.#small;
   #filled = false;
 
-  /** `take` gets what was read. After it has returned the bytes may change, unless it asked for `hold()`. */
-  constructor(take: (bytes: Buffer) => void) {
+  /** `take` gets what was read: the first `size` of `bytes`. After it has returned they may change, unless it asked for `hold()`. */
+  constructor(take: (bytes: Buffer, size: number) => void) {
     this.onread = {
       buffer: () => this.#next(),
-      callback: (size) => {
+      callback: (size, bytes) => {
         const slot = this.#slot;
-        this.#filled = size === (slot ? LARGE_BYTES : SMALL_BYTES);
-        take(slot ? slot.bytes.subarray(0, size) : Buffer.from(this.#small.subarray(0, size)));
+        this.#filled = size === bytes.length;
+        if (slot) take(slot.bytes, size);
+        else take(Buffer.from((bytes as Buffer).subarray(0, size)), size);
         return true;
       },
     };
@@ -52,10 +60,21 @@ export class Intake {
 
   #next(): Buffer {
     const slot = this.#slot;
-    if (this.#filled && slot?.holders === 1) return slot.bytes;
-    slot?.drop();
-    this.#slot = this.#filled ? (spare.pop() ?? new Slot()) : undefined;
-    if (this.#slot) this.#slot.holders = 1;
-    return this.#slot?.bytes ?? this.#small;
+    if (slot && slot !== this.#small) {
+      if (this.#filled && slot.holders === 1) return slot.bytes;
+      slot.drop();
+    }
+    if (this.#filled) {
+      this.#slot = spare.pop() ?? new Slot(LARGE_BYTES);
+      this.#slot.holders = 1;
+      return this.#slot.bytes;
+    }
+    if (this.#small.holders === 1) {
+      this.#slot = this.#small;
+      return this.#small.bytes;
+    }
+    this.#slot = undefined;
+    this.#second ??= Buffer.allocUnsafeSlow(SMALL_BYTES);
+    return this.#second;
   }
 }

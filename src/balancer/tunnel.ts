@@ -60,8 +60,8 @@ export const joinStreams = (client: Side, node: Side, silentMs: number, closed: 
 export const reach = (endpoint: PlaneEndpoint, connectMs: number): Promise<Side<Socket> | string> =>
   new Promise((resolve) => {
     let taker: Duplex | undefined;
-    const intake = new Intake((bytes) => {
-      taker?.write(bytes, intake.hold());
+    const intake = new Intake((bytes, size) => {
+      taker?.write(bytes.subarray(0, size), intake.hold());
       if (taker && taker.writableLength > HIGH_WATER_BYTES) socket.pause();
     });
     const socket = dialEndpoint(endpoint, { allowHalfOpen: true, noDelay: true, onread: intake.onread });

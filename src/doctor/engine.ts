@@ -24,11 +24,21 @@ export const noEngineFinding = (reason: string, runtime: Config["runtime"], dock
   return note("engine", `No engine answers, so instances are processes of this machine. ${reason}`, remedy);
 };
 
+/** What is otherwise with an engine on another machine. Pure. */
+const elsewhereFindings = ({ host, by }: NonNullable<EngineFacts["elsewhere"]>): Finding[] => {
+  const mend = `export DOCKER_HOST=tcp://${host}:2376 DOCKER_TLS_VERIFY=1 DOCKER_CERT_PATH=~/.docker`;
+  const place = `The engine is on another machine (${host})`;
+  if (by === "ssh") return [problem("engine", `${place}, reached over ssh: its instances run, and no balancer reaches them from here.`, mend)];
+  const relays = good("engine", `${place}: instances are reached by relays, at ports it publishes there; a firewall must let this machine to them.`);
+  if (by === "tls") return [relays];
+  return [relays, note("engine", `${place}, reached without TLS: who reaches that port is root there, and its instances may reach it.`, mend)];
+};
+
 /** Pure. */
-export const engineFindings = ({ version, apiVersion }: EngineFacts): Finding[] => {
+export const engineFindings = ({ version, apiVersion, elsewhere }: Pick<EngineFacts, "version" | "apiVersion" | "elsewhere">): Finding[] => {
   const [major = 0, minor = 0] = apiVersion.split(".").map(Number);
   const fits = major > leastApi[0] || (major === leastApi[0] && minor >= leastApi[1]);
   const said = `A Docker engine ${version} answers (API ${apiVersion})`;
-  if (fits) return [good("engine", `${said}.`)];
+  if (fits) return [good("engine", `${said}.`), ...(elsewhere ? elsewhereFindings(elsewhere) : [])];
   return [problem("engine", `${said}; API ${leastApi.join(".")} is the oldest that works.`, "sudo apt-get install --only-upgrade docker.io")];
 };

@@ -1,3 +1,4 @@
+import { within } from "./bound.js";
 import { Fault } from "./fault.js";
 
 /** Something that was opened. Closing waits until it is really closed; closing twice is allowed. */
@@ -14,18 +15,10 @@ interface Closer {
 /** Whoever comes late in a row that hangs gets this long all the same, in ms. */
 const leastMs = 1_000;
 
-const within = async (closing: Promise<void>, what: string, ms: number | undefined): Promise<void> => {
-  if (ms === undefined) return closing;
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const happened = `${what} did not close within ${Math.round(ms / 1000)} s and were left behind: whatever they wait for does not answer.`;
-      const remedy = "If instances are containers, look at the engine; the next start goes on with what is there.";
-      reject(new Fault("unavailable", [{ reason: `${happened} ${remedy}` }]));
-    }, ms);
-  });
-  closing.catch(() => {}); // what fails later was told as late
-  await Promise.race([closing, late]).finally(() => clearTimeout(timer));
+const leftBehind = (what: string, ms: number): Fault => {
+  const happened = `${what} did not close within ${Math.round(ms / 1000)} s and were left behind: whatever they wait for does not answer.`;
+  const remedy = "If instances are containers, look at the engine; the next start goes on with what is there.";
+  return new Fault("unavailable", [{ reason: `${happened} ${remedy}` }]);
 };
 
 /**
@@ -55,7 +48,12 @@ export class Closers implements Disposable {
       const startedMs = performance.now();
       const bound = this.withinMs === undefined ? undefined : (withinMs ?? Math.max(leastMs, deadlineMs - startedMs));
       try {
-        await within(Promise.resolve(close()), what, bound);
+        const closed = Promise.resolve(close());
+        if (bound === undefined) await closed;
+        else
+          await within(bound, closed, () => {
+            throw leftBehind(what, bound);
+          });
       } catch (error) {
         errors.push(error);
       }

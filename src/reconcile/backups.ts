@@ -6,7 +6,7 @@ import { moveEvent } from "../resources/events/event.js";
 import { isDeleting } from "../resources/instances/instance.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
 import { dailySlots, slotHour } from "./backup-slots.js";
-import { openLoop } from "./loop.js";
+import { openLoop, type Turn } from "./loop.js";
 
 interface BackupsOptions {
   cloud: Cloud;
@@ -57,7 +57,7 @@ export const openBackups = ({ cloud, driver, onFailure }: BackupsOptions): Dispo
     return end("successful");
   };
 
-  const reconcile = async (id: number, signal: AbortSignal): Promise<number | undefined> => {
+  const reconcile = async (id: number, { signal }: Turn): Promise<number | undefined> => {
     const row = store.get("backup", id);
     if (!row) {
       for (const copy of copies.get(id) ?? []) await driver.discard(copy);

@@ -1,5 +1,5 @@
 import { openMatcher } from "../balancer/matching.js";
-import { type ProbeResult, probe } from "../balancer/probe.js";
+import { type Probe, type ProbeResult, startProbe } from "../balancer/probe.js";
 import type { Disposable } from "../kernel/closers.js";
 import { reasonOf } from "../kernel/fault.js";
 import { addressesOf } from "../resources/addresses/address.js";
@@ -13,7 +13,7 @@ import { openLoop } from "./loop.js";
 import { nodeTarget } from "./node-target.js";
 
 export interface Health extends Disposable {
-  /** The last 50 measurements of a node, oldest first. */
+  /** The last 50 measurements of a node, oldest first; to be read at once, since entries are used again. */
   probes(node: number): readonly NodeProbe[];
   /** Something happened to this node: measure now, and do not wait the interval between its attempts. */
   hint(node: number): void;
@@ -55,7 +55,8 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   /** When each node's next check is to begin, of `clock.monotonic()`. */
   const dueAtMs = new Map<number, number>();
   /** The check under way, by node. */
-  const checks = new Map<number, AbortController>();
+  const checks = new Map<number, Probe>();
+  let closing = false;
   const unmeasured = new Set(store.list("node").map((row) => row.id));
   let allMeasured = (): void => {};
   const firstRound = new Promise<void>((resolve) => {
@@ -66,15 +67,15 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     if (unmeasured.size === 0) allMeasured();
   };
 
-  /** Asks the world. Second member: no further attempt is needed to believe it. */
-  const measure = async (row: NodeRow, config: ConfigRow, signal: AbortSignal): Promise<[ProbeResult, boolean]> => {
+  /** Asks the world; when it need not be asked, the answer itself: no further attempt is needed to believe that. */
+  const measure = (row: NodeRow, config: ConfigRow): Probe | ProbeResult => {
     const target = nodeTarget(cloud, driver, row);
-    if (target.reason !== undefined) return [{ ok: false, reason: target.reason, durationMs: 0 }, true];
+    if (target.reason !== undefined) return { ok: false, reason: target.reason, durationMs: 0 };
     const { endpoint, holder } = target;
     const seen = holder && observed(store, "instance", holder.instanceId);
     // The engine's word: a dead container's address does not refuse, it only stays silent.
-    if (holder && !seen?.running) return [{ ok: false, reason: `Instance ${holder.instanceId} is not running.`, durationMs: 0 }, true];
-    const result = await probe(
+    if (holder && !seen?.running) return { ok: false, reason: `Instance ${holder.instanceId} is not running.`, durationMs: 0 };
+    return startProbe(
       {
         kind: config.check === "none" ? "connection" : config.check,
         host: endpoint.host,
@@ -86,15 +87,26 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
         via: endpoint.via,
       },
       matcher,
-      signal,
     );
-    return [result, false];
   };
 
+  /** The rows it makes are used again once they are the oldest: what lives for minutes and then is garbage costs full collections. */
   const remember = (id: number, atMs: number, { ok, reason, durationMs }: ProbeResult): void => {
     const probes = history.get(id) ?? [];
-    history.set(id, probes);
-    if (probes.push({ atMs, durationMs, ok, reason }) > keptProbes) probes.shift();
+    if (probes.length === 0) history.set(id, probes);
+    const entry = probes.length < keptProbes ? undefined : probes.shift();
+    if (!entry) return void probes.push({ atMs, durationMs, ok, reason });
+    entry.atMs = atMs;
+    entry.durationMs = durationMs;
+    entry.ok = ok;
+    entry.reason = reason;
+    probes.push(entry);
+  };
+
+  /** Told only when it is another word: to compare rows costs more than to compare words. */
+  const tellStatus = (id: number, status: "UP" | "DOWN"): void => {
+    const seen = observed(store, "node", id);
+    if (seen?.status !== status || seen.out) observe(store, "node", id, { status });
   };
 
   const forget = (id: number): void => {
@@ -106,7 +118,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     observe(store, "node", id, undefined);
   };
 
-  const reconcile = async (id: number, signal: AbortSignal): Promise<number | undefined> => {
+  const reconcile = async (id: number): Promise<number | undefined> => {
     const row = store.get("node", id);
     const config = row && store.get("config", row.configId);
     if (!row || !config) return void forget(id);
@@ -118,12 +130,16 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     outUntilMs.delete(id);
     const atMs = clock.now();
     const beganMs = clock.monotonic();
-    const check = new AbortController();
-    checks.set(id, check);
-    // Both live as long as this run; `AbortSignal.any` would cost a quarter of the check.
-    signal.addEventListener("abort", () => check.abort(), { once: true });
-    const [result, final] = await measure(row, config, check.signal).finally(() => checks.delete(id));
-    if (check.signal.aborted) return undefined;
+    const asked = measure(row, config);
+    const final = !("result" in asked);
+    let result: ProbeResult;
+    if (final) result = asked;
+    else {
+      checks.set(id, asked);
+      result = await asked.result;
+      checks.delete(id);
+      if (asked.stopped || closing) return undefined;
+    }
     // What was measured is not what the rows say any more: measure that.
     if (store.get("node", id) !== row || store.get("config", row.configId) !== config) {
       hinted.add(id);
@@ -133,7 +149,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     const failed = result.ok ? 0 : (failures.get(id) ?? 0) + 1;
     failures.set(id, failed);
     const out = !result.ok && (final || failed >= config.checkAttempts || nodeStatus(store, id) !== "UP");
-    if (result.ok || out) observe(store, "node", id, { status: result.ok ? "UP" : "DOWN" });
+    if (result.ok || out) tellStatus(id, result.ok ? "UP" : "DOWN");
     if (urgent && !result.ok && !out) {
       hinted.add(id);
       return 0;
@@ -153,7 +169,7 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   const sameConfig = (id: number): boolean => isSame(knownConfigs, id, store.get("config", id));
 
   const loop = openLoop({
-    reconcile: (id, signal) => reconcile(id, signal).finally(() => tick(id)),
+    reconcile: (id) => (unmeasured.size === 0 ? reconcile(id) : reconcile(id).finally(() => tick(id))),
     clock,
     onFailure: (id, error) => onFailure(id, reasonOf(error)),
     concurrency: 256,
@@ -173,13 +189,13 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     const waitMs = clock.simulated(recoveryMs);
     outUntilMs.set(id, performance.now() + waitMs);
     observe(store, "node", id, { status: "DOWN", out: true });
-    checks.get(id)?.abort();
+    checks.get(id)?.stop();
     loop.poke(id, waitMs);
   };
   /** A check under way would wait its whole timeout for an address that fell silent, or for what the rows no longer say. */
   const hintAfresh = (id: number): void => {
     hint(id);
-    checks.get(id)?.abort();
+    checks.get(id)?.stop();
   };
   const watching = store.watch((kind, id) => {
     if (kind === "node") {
@@ -219,7 +235,10 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     close: async () => {
       await dialling.close();
       await watching.close();
-      await loop.close();
+      closing = true;
+      const ended = loop.close();
+      for (const check of checks.values()) check.stop();
+      await ended;
       await matcher.close();
     },
   };

@@ -4,7 +4,7 @@ import type { Cloud } from "../resources/cloud.js";
 import { moveEvent } from "../resources/events/event.js";
 import { type ImageRow, imageSlug } from "../resources/images/image.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
-import { openLoop } from "./loop.js";
+import { openLoop, type Turn } from "./loop.js";
 
 interface ImagesOptions {
   cloud: Cloud;
@@ -41,7 +41,7 @@ export const openImages = ({ cloud, driver, onFailure }: ImagesOptions): Disposa
     }
   };
 
-  const reconcile = async (id: number, signal: AbortSignal): Promise<number | undefined> => {
+  const reconcile = async (id: number, { signal }: Turn): Promise<number | undefined> => {
     const row = store.get("image", id);
     if (!row) return (await driver.images.remove(imageSlug({ id }))) ? undefined : inUseMs;
     if (row.status === "creating") await make(row, signal);

@@ -1,5 +1,6 @@
 import type { Clock } from "../kernel/clock.js";
 import type { Disposable } from "../kernel/closers.js";
+import { type Dated, DueQueue } from "./due.js";
 
 /** One queue of keys that runs one `reconcile(key)`; the same key never runs twice at once. It gets a key, never an event. */
 export interface Loop extends Disposable {
@@ -7,9 +8,15 @@ export interface Loop extends Disposable {
   poke(key: number, afterMs?: number): void;
 }
 
+/** One run of `reconcile`. */
+export interface Turn {
+  /** Aborted when the loop closes. Made when it is first asked for: most runs never do, and a controller costs as much as a short run. */
+  readonly signal: AbortSignal;
+}
+
 interface LoopOptions {
   /** Makes one thing true. A number is "look again after so many real ms". Must be repeatable at any moment. */
-  reconcile(key: number, signal: AbortSignal): Promise<number | undefined>;
+  reconcile(key: number, turn: Turn): Promise<number | undefined>;
   clock: Clock;
   /** Told when a key failed; it is tried again after a growing pause. */
   onFailure(key: number, error: unknown): void;
@@ -21,94 +28,133 @@ const firstPauseMs = 250;
 const longestPauseMs = 30_000;
 /** Node fires a timer at once that is longer than this. */
 const longestTimerMs = 2 ** 31 - 1;
+const never = Number.POSITIVE_INFINITY;
 
-interface KeyState {
-  running: boolean;
+class Key implements Dated, Turn {
+  running = false;
   /** Stands in `ready`: it will see everything up to its turn. */
-  queued: boolean;
-  dueMs: number | undefined;
-  timer: NodeJS.Timeout | undefined;
-  failures: number;
+  queued = false;
+  dueMs = never;
+  place = -1;
+  failures = 0;
+  /** One a run: a signal that all runs share collects listeners as long as the loop lives. */
+  controller: AbortController | undefined;
+
+  constructor(
+    readonly id: number,
+    private readonly isClosing: () => boolean,
+  ) {}
+
+  get signal(): AbortSignal {
+    if (!this.controller) {
+      this.controller = new AbortController();
+      if (this.isClosing()) this.controller.abort(new Error("closing"));
+    }
+    return this.controller.signal;
+  }
 }
 
 export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptions): Loop => {
-  const keys = new Map<number, KeyState>();
-  const ready: number[] = [];
-  const running = new Set<Promise<void>>();
+  const keys = new Map<number, Key>();
+  const ready: Key[] = [];
+  const due = new DueQueue<Key>();
+  let running = 0;
+  let timer: NodeJS.Timeout | undefined;
+  /** What the timer is set for. */
+  let timerDueMs = never;
   let closing = false;
-  /** One controller a run: a signal that all runs share collects listeners as long as the loop lives. */
-  const stopping = new Set<AbortController>();
+  let closed: Promise<void> | undefined;
+  let allDone = (): void => {};
 
-  const run = async (key: number, state: KeyState): Promise<void> => {
-    const stop = new AbortController();
-    stopping.add(stop);
+  const isClosing = (): boolean => closing;
+
+  const run = async (key: Key): Promise<void> => {
     try {
-      const again = await reconcile(key, stop.signal);
-      state.failures = 0;
-      if (again !== undefined) poke(key, again);
+      const again = await reconcile(key.id, key);
+      key.failures = 0;
+      if (again !== undefined) poke(key.id, again);
     } catch (error) {
-      if (closing) return;
-      state.failures += 1;
-      onFailure(key, error);
-      poke(key, Math.min(longestPauseMs, firstPauseMs * 2 ** (state.failures - 1)));
+      if (!closing) {
+        key.failures += 1;
+        onFailure(key.id, error);
+        poke(key.id, Math.min(longestPauseMs, firstPauseMs * 2 ** (key.failures - 1)));
+      }
     } finally {
-      stopping.delete(stop);
+      running -= 1;
+      key.running = false;
+      key.controller = undefined;
+      if (closing) {
+        if (running === 0) allDone();
+      } else {
+        if (key.dueMs !== never) schedule(key);
+        else if (key.failures === 0) keys.delete(key.id);
+        startReady();
+      }
     }
   };
 
   const startReady = (): void => {
-    while (running.size < concurrency && !closing) {
+    while (running < concurrency && !closing) {
       const key = ready.shift();
-      if (key === undefined) return;
-      const state = keys.get(key);
-      if (!state) continue;
-      state.queued = false;
-      state.running = true;
-      const done: Promise<void> = run(key, state).finally(() => {
-        running.delete(done);
-        state.running = false;
-        if (state.dueMs === undefined) {
-          if (state.failures === 0) keys.delete(key);
-        } else if (!closing) arm(key, state);
-        startReady();
-      });
-      running.add(done);
+      if (!key) return;
+      key.queued = false;
+      key.running = true;
+      running += 1;
+      void run(key);
     }
   };
 
-  const arm = (key: number, state: KeyState): void => {
-    clearTimeout(state.timer);
-    const waitMs = Math.min(longestTimerMs, Math.max(0, (state.dueMs ?? 0) - clock.monotonic()));
-    state.timer = setTimeout(() => {
-      state.timer = undefined;
-      state.dueMs = undefined;
-      state.queued = true;
-      ready.push(key);
-      startReady();
-    }, waitMs);
+  const startDue = (): void => {
+    timer = undefined;
+    timerDueMs = never;
+    const nowMs = clock.monotonic();
+    for (let first = due.first(); first && first.dueMs <= nowMs; first = due.first()) {
+      due.shift();
+      first.dueMs = never;
+      first.queued = true;
+      ready.push(first);
+    }
+    startReady();
+    setTimer();
   };
 
-  const poke = (key: number, afterMs = 0): void => {
+  const setTimer = (): void => {
+    const first = due.first();
+    if (!first || closing || first.dueMs >= timerDueMs) return;
+    clearTimeout(timer);
+    timerDueMs = first.dueMs;
+    timer = setTimeout(startDue, Math.min(longestTimerMs, Math.max(0, Math.ceil(first.dueMs - clock.monotonic()))));
+  };
+
+  const schedule = (key: Key): void => {
+    due.put(key);
+    setTimer();
+  };
+
+  const poke = (id: number, afterMs = 0): void => {
     if (closing) return;
-    let state = keys.get(key);
-    if (!state) {
-      state = { running: false, queued: false, dueMs: undefined, timer: undefined, failures: 0 };
-      keys.set(key, state);
+    let key = keys.get(id);
+    if (!key) {
+      key = new Key(id, isClosing);
+      keys.set(id, key);
     }
     const dueMs = clock.monotonic() + afterMs;
-    if (state.queued || (state.dueMs !== undefined && state.dueMs <= dueMs)) return;
-    state.dueMs = dueMs;
-    if (!state.running) arm(key, state);
+    if (key.queued || key.dueMs <= dueMs) return;
+    key.dueMs = dueMs;
+    if (!key.running) schedule(key);
   };
 
   return {
     poke,
-    close: async () => {
-      closing = true;
-      for (const stop of stopping) stop.abort(new Error("closing"));
-      for (const state of keys.values()) clearTimeout(state.timer);
-      keys.clear();
-      await Promise.allSettled(running);
+    close: () => {
+      closed ??= new Promise((resolve) => {
+        closing = true;
+        allDone = resolve;
+        clearTimeout(timer);
+        for (const { controller } of keys.values()) controller?.abort(new Error("closing"));
+        if (running === 0) resolve();
+      });
+      return closed;
     },
   };
 };

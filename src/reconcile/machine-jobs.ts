@@ -94,12 +94,23 @@ const failJob = async ({ cloud, rewait }: JobGround, row: InstanceRow, job: Job,
   });
 };
 
-/** Before a machine comes up, those that have its addresses in its place let go: two that answer for one address would split its traffic. */
-const claimAddresses = async ({ cloud, driver }: JobGround, row: InstanceRow, signal: AbortSignal): Promise<void> => {
+/**
+ * Before a machine comes up, those that have its addresses in its place let go: two that answer for one address would split its traffic. One
+ * that cannot be brought to it keeps nobody from booting: it is said with the boot, and its own loop tries again.
+ */
+const claimAddresses = async ({ cloud, driver }: JobGround, row: InstanceRow, signal: AbortSignal): Promise<string[]> => {
+  const remarks: string[] = [];
   for (const id of standIns(cloud.store, row.id)) {
     const other = cloud.store.get("instance", id);
-    if (other?.power === "on" && !other.job && observed(cloud.store, "instance", id)?.running) await driver.ensure(machineSpec(cloud, other), signal);
+    if (other?.power !== "on" || other.job || !observed(cloud.store, "instance", id)?.running) continue;
+    try {
+      await driver.ensure(machineSpec(cloud, other), signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      remarks.push(`${other.label} may still answer at an address they share, and is asked again: ${reasonOf(error)}`);
+    }
   }
+  return remarks;
 };
 
 /** The machine as the row wants it. */
@@ -108,7 +119,7 @@ const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: A
   if (row.power === "on" || job.verb === "restore") await fillCopies(cloud, driver, row.id);
   const freed = freedOf(cloud.store, row.id);
   const spec = machineSpec(cloud, row);
-  if (spec.running) await claimAddresses(ground, row, signal);
+  const remarks = spec.running ? await claimAddresses(ground, row, signal) : [];
   // What is off, and was never booted, is made when it is: an image may take a while to be had.
   const isNeeded = spec.running || (await driver.list(row.id)).length > 0;
   const machine: Machine = isNeeded
@@ -118,7 +129,7 @@ const runPower = async (ground: JobGround, row: InstanceRow, job: Job, signal: A
   // Deleted meanwhile: what is being taken away must not look like something that runs.
   if (cloud.store.get("instance", row.id)?.job?.eventId === job.eventId) see(row, machine);
   await endJob(cloud, row, job, (tx, now) => {
-    moveEvent(tx, cloud, job.eventId, "finished", bootRemarks(row.image, machine));
+    moveEvent(tx, cloud, job.eventId, "finished", [...bootRemarks(row.image, machine), ...remarks].join(" ") || undefined);
     if (machine.running && now.diskId !== null && tx.get("disk", now.diskId)?.isBlank) tx.update("disk", now.diskId, { isBlank: false });
     tx.update("instance", row.id, { job: null });
   });

@@ -9,7 +9,7 @@ import type { Job } from "../resources/instances/job.js";
 import { startJob } from "../resources/instances/start-job.js";
 import type { Machine, MachineSpec, RuntimeDriver } from "../runtime/driver.js";
 import { isSame } from "./known-rows.js";
-import { type Loop, openLoop } from "./loop.js";
+import { type Loop, openLoop, type Turn } from "./loop.js";
 import { fitsMachine, type JobGround, runJob } from "./machine-jobs.js";
 import { machineDisk, machineSpec } from "./machine-spec.js";
 import { repeat } from "./repeat.js";
@@ -205,7 +205,7 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     }
   };
 
-  const reconcile = async (id: number, signal: AbortSignal): Promise<number | undefined> => {
+  const reconcile = async (id: number, { signal }: Turn): Promise<number | undefined> => {
     const row = store.get("instance", id);
     if (!row) {
       await driver.remove(id);

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
 import { until } from "../support/until.js";
 import { applyOpen, closeOpened, helloBackend, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
@@ -122,6 +123,67 @@ describe("the repaired http-proxy", () => {
     await until(() => backend.open.size === 1, { what: "the node's connection freed" });
     waiting.get("half")?.();
     await until(() => half.heard.text.endsWith("late"));
+  });
+
+  describe.each([
+    ["the fast lane", true],
+    ["the careful lane", false],
+  ])("a client that half-closed, in %s", (_lane, fastLane) => {
+    /** Two half-closed clients: one has the beginning of an answer, the other waits for one and hears every turn in which it is looked at. */
+    const halfClosed = async (rest: string) => {
+      const answering: Array<() => void> = [];
+      const backend = await rawBackend((socket, said) => {
+        if (said.includes("/waits")) return;
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${3 + rest.length}\r\n\r\nabc`);
+        answering.push(() => socket.write(rest));
+      });
+      const plane = startPlane({ fastLane, limits: { halfClosedMs: 20 } });
+      const port = await applyOpen(plane, spec([node(1, backend.port)]));
+      const reader = await rawClient(port);
+      reader.socket.end(request("GET /"), "latin1");
+      await until(() => reader.heard.text.endsWith("abc"));
+      const waiter = await rawClient(port);
+      waiter.socket.end(request("GET /waits"), "latin1");
+      const turns = async (count: number): Promise<void> => {
+        const asked = () => waiter.heard.text.split("100 Continue").length;
+        const before = asked();
+        await until(() => asked() >= before + count);
+      };
+      return { backend, port, reader, turns, answer: () => answering[0]?.() };
+    };
+
+    test("reads on after a long silence of the node", async () => {
+      const { reader, turns, answer } = await halfClosed("def");
+      await turns(15);
+      answer();
+      await until(() => reader.gone() && reader.heard.text.endsWith("abcdef"));
+    });
+
+    test("takes its time to read", async () => {
+      const rest = "x".repeat(16_000_000);
+      const { backend, reader, turns, answer } = await halfClosed(rest);
+      reader.socket.pause();
+      answer();
+      await until(() => [...backend.open].some((socket) => socket.writableLength > 0));
+      await turns(15);
+      reader.socket.resume();
+      await until(() => reader.gone());
+      expect(reader.heard.text.length - reader.heard.text.indexOf("abc")).toBe(3 + rest.length);
+    });
+
+    test("is asked by the kernel whether it lives, since one that left looks alike", async () => {
+      const { port, reader } = await halfClosed("def");
+      // proc(5): 08 is CLOSE_WAIT; a timer of kind 02 is that of keep-alive.
+      const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+      const remote = `:${Number(reader.socket.localPort).toString(16).toUpperCase().padStart(4, "0")}`;
+      const isProbed = ([, from, to, state, , timer]: string[]) =>
+        from?.endsWith(local) && to?.endsWith(remote) && state === "08" && timer?.startsWith("02:");
+      const rows = () =>
+        readFileSync("/proc/net/tcp", "utf8")
+          .split("\n")
+          .map((line) => line.trim().split(/\s+/));
+      await until(() => rows().some(isProbed), { what: "a keep-alive timer on the half-closed connection" });
+    });
   });
 
   test.each(["//a//b?c=//d", "/a/../b/./c%2F", "*", "http://other.example//x//y"])("the target %s arrives as it was sent", async (target) => {

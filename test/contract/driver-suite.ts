@@ -511,7 +511,7 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       const install = (name: string, text: string) =>
         `cat >"$BACKLOT_SERVICES/${name}" <<'EOF'\n#!/bin/sh\n${text}\nEOF\nchmod 0755 "$BACKLOT_SERVICES/${name}"\n`;
       const endless = script(
-        `#!/bin/sh\n${install("sound", 'echo "sound is up"; exec sleep 60')}${install("wanting", '[ -e "$HOME/brought" ] || { echo "nothing there"; exit 1; }; echo "wanting is up"; exec sleep 60')}` +
+        `#!/bin/sh\n${install("sound", 'echo "sound is up"; exec sleep 60')}${install("wanting", '[ -e "$HOME/brought" ] || { echo "nothing there"; exit 1; }; trap \'echo "wanting has its signals"\' USR1; kill -USR1 $$; echo "wanting is up"; exec sleep 60')}` +
           'echo "script goes on"; until [ -e "$HOME/end" ]; do sleep 0.1; done; : >"$HOME/brought"; exit 4\n',
       );
       const impatient = await ground.impatient();
@@ -523,7 +523,9 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       expect(await has("script goes on")).not.toContain("wanting is up");
       expect(await machineOf(impatient, 1)).toMatchObject({ running: true, script: { exitCode: null } });
       await world.touchHome(1, "end");
-      expect((await has("wanting is up")).split("sound is up")).toHaveLength(2);
+      const text = await has("wanting is up");
+      expect(text.split("sound is up")).toHaveLength(2);
+      expect(text).toContain("wanting has its signals"); // a shell cannot trap what was ignored when it began
       expect(await scriptEnd(impatient, 1)).toMatchObject({ running: true, script: { exitCode: 4 } });
     });
 

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type Docker from "dockerode";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { defaultImageMap, guestImages } from "#backlot/runtime/docker/guest-image.js";
 import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
 import { describeDocker } from "../support/docker.js";
@@ -37,6 +37,7 @@ describeDocker("an engine that misbehaves", () => {
   /** Runs "Hello web" behind a balancer all the time. */
   let web: Json;
   let config: Json;
+  const undo: Array<() => void> = [];
 
   beforeAll(async () => {
     const none = { imageFallback: undefined, owner: "", ownImages: {}, onProgress: () => {} };
@@ -59,6 +60,9 @@ describeDocker("an engine that misbehaves", () => {
     config = (await cloud.api.post(`/v4/balancers/${balancer.id}/configs`, wanted)).body;
     await nodesUp(1);
   }, 120_000);
+  afterEach(() => {
+    for (const act of undo.splice(0)) act();
+  });
   afterAll(async () => {
     await cloud?.close();
     if (before === undefined) delete process.env.DOCKER_HOST;
@@ -255,5 +259,31 @@ describeDocker("an engine that misbehaves", () => {
     await reaches(late.id, "running");
     expect(await startOf(web.id)).toBe(started);
     await remove(late.id);
+  });
+
+  test("that hangs amid a job: the job and a kill fail with the reason, a delete is told why it waits, and Backlot stops cleanly", {
+    timeout: 120_000,
+  }, async () => {
+    const late = await create({ label: "late" });
+    await reaches(late.id, "running");
+    engine.signal("SIGSTOP");
+    undo.push(() => engine.signal("SIGCONT"));
+    await cloud.api.post(`/v4/cloud/instances/${late.id}/reboot`);
+    const killed = await cloud.api.post(`/_backlot/instances/${web.id}/kill`);
+    expect([killed.status, killed.body.errors?.[0]?.reason]).toEqual([503, expect.stringMatching(/nothing answered within/)]);
+    expect((await eventOf(late.id, "instance_reboot", "failed")).message).toMatch(/nothing answered within/);
+    expect((await cloud.api.del(`/v4/cloud/instances/${late.id}`)).status).toBe(200);
+    await until(async () => /nothing answered within/.test((await eventOf(late.id, "instance_delete", "started")).message), {
+      ...within,
+      what: "why it is still there",
+    });
+    await reads();
+    engine.signal("SIGCONT");
+    await until(async () => (await cloud.api.get(`/v4/cloud/instances/${late.id}`)).status === 404, { ...within, what: "the end of it" });
+    await nodesUp(1);
+    // Hanging again, it keeps nobody from closing.
+    engine.signal("SIGSTOP");
+    await cloud.api.post(`/v4/cloud/instances/${web.id}/reboot`);
+    await cloud.running.close({ machines: "keep" });
   });
 });

@@ -4,9 +4,12 @@ import { createConnection, createServer, type Server, type Socket } from "node:n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { cleanMachine } from "#backlot/index.js";
 import { dockerDriver } from "#backlot/runtime/docker/driver.js";
 import { engineAnswers } from "#backlot/runtime/docker/engine.js";
 import { ownedThings, removeOwned } from "#backlot/runtime/docker/orphans.js";
+import { stateOwner } from "#backlot/store/state-owner.js";
+import { testConfig } from "../support/cloud.js";
 import { addressIn, containerOf, describeDocker, docker, openPlot, type Plot } from "../support/docker.js";
 import { until } from "../support/until.js";
 
@@ -153,6 +156,26 @@ describeDocker("what a Docker engine makes impossible", () => {
     expect(mine).toMatchObject([{ stateFolder: plot.options.stateFolder, containers: [{ running: true }], networks: [{}, {}] }]);
     for (const things of mine) await removeOwned(things);
     expect((await ownedThings()).filter(({ owner }) => owner === plot.options.owner)).toEqual([]);
+  });
+
+  it("leaves what a container's Backlot made under an older host name to it, and says of a stranger's that nobody here can tell", async () => {
+    const { state } = await testConfig();
+    const found = await stateOwner(state);
+    const owners = [typeof found === "object" ? found.owner : "", randomUUID()];
+    const names = owners.map((owner) => `backlot-${owner.slice(0, 8)}-volume-1`);
+    for (const [index, owner] of owners.entries()) {
+      const Labels = { "io.backlot.owner": owner, "io.backlot.state": state, "io.backlot.host": "container 0123456789ab" };
+      await docker.createVolume({ Name: names[index] ?? "", Labels });
+    }
+    try {
+      const shown = (await cleanMachine({ dryRun: true })).filter(({ what }) => owners.some((owner) => what.includes(owner.slice(0, 8))));
+      expect(shown).toEqual([
+        { what: `1 things of the Backlot ${owners[1]}`, removed: false, unknown: true, reason: expect.stringContaining("container 0123456789ab") },
+      ]);
+    } finally {
+      for (const name of names) await docker.getVolume(name).remove();
+      await rm(state, { recursive: true });
+    }
   });
 
   it("hears of machines again after the engine's connection broke", async () => {

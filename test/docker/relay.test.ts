@@ -3,7 +3,7 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { connect } from "node:net";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
 import { type RelayDoor, RelayedSocket } from "#backlot/kernel/relay.js";
 import { configPath, createBalancer, createConfig, createNode, listening, nodePath, type Place } from "../api/world.js";
 import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
@@ -215,6 +215,25 @@ while True:
   test("a relay that dies takes its nodes down with the reason, another takes its place, and connections that are kept notice", async () => {
     const { nodes, place } = await balanced({ check: "http", check_path: "/", port: 20_184 }, 80);
     for (const node of nodes) await nodeIs(node, "UP");
+    await serve(`
+import socket
+box = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); box.bind(("0.0.0.0", 7002))
+while True: box.sendto(*box.recvfrom(65536))
+`);
+    const udp = await balanced({ protocol: "udp", port: 20_185, check: "none" }, 7002);
+    const box = createSocket("udp4");
+    onTestFinished(() => void box.close());
+    let heard = 0;
+    box.on("message", () => (heard += 1));
+    const says = (what: string) =>
+      until(
+        () => {
+          box.send("ping", udp.place.port, udp.place.host);
+          return heard > 0;
+        },
+        { ...within, what },
+      );
+    await says("an answer to a datagram");
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     expect((await get(place, agent)).status).toBe(200);
     const [before] = await relaysOf(owner);
@@ -229,6 +248,8 @@ while True:
     for (const node of nodes) await nodeIs(node, "UP");
     expect((await get(place, agent)).status).toBe(200);
     agent.destroy();
+    heard = 0;
+    await says("an answer to the client that sent datagrams before the relay was lost");
     const relays = await relaysOf(owner);
     expect(relays).toHaveLength(1);
     expect(relays[0]?.Id).not.toBe(before?.Id);

@@ -78,4 +78,37 @@ describeDocker("an address that two machines share (contract 10.3)", () => {
     await answers(address, holder.id);
     expect(await inside(other.id)).not.toContain(address);
   }, 120_000);
+
+  test("one that cannot be made to let go of it keeps its holder from nothing: the boot says so, and it lets go when it can", async () => {
+    const [holder, other] = await Promise.all([create(), create()]);
+    const [address] = holder.ipv4;
+    await cloud.api.post("/v4/networking/ips/share", { cloud_id: other.id, ips: [address] });
+    await cloud.api.post(`/v4/cloud/instances/${holder.id}/shutdown`);
+    await until(async () => (await inside(other.id)).includes(address), { withinMs: 30_000, what: "the shared address in the other machine" });
+
+    // Its name is a stranger's now, so that whatever is asked of it fails.
+    const box = await containerOf(owner, other.id);
+    const { Name, Image } = (await box?.inspect()) ?? { Name: "", Image: "" };
+    await box?.rename({ name: `${Name.slice(1)}-renamed` });
+    const stranger = await docker.createContainer({ name: Name.slice(1), Image });
+    try {
+      await until(async () => (await cloud.api.post(`/v4/cloud/instances/${holder.id}/boot`)).status === 200, { what: "the holder booted" });
+      const booted = await until(
+        async () => {
+          const { data } = (await cloud.api.get("/v4/account/events")).body;
+          const [last] = data.filter(({ action, entity }: Json) => action === "instance_boot" && entity.id === holder.id);
+          return ["finished", "failed"].includes(last?.status) && last;
+        },
+        { withinMs: 30_000, what: "the end of the boot" },
+      );
+      expect(booted.status).toBe("finished");
+      expect(booted.message).toMatch(new RegExp(`^${other.label} may still answer at an address they share.*${Name.slice(1)}`));
+      expect((await cloud.api.get(`/v4/cloud/instances/${holder.id}`)).body.status).toBe("running");
+      expect(await inside(holder.id)).toContain(address);
+    } finally {
+      await stranger.remove({ force: true });
+    }
+    await until(async () => !(await inside(other.id)).includes(address), { withinMs: 60_000, what: "the end of it in the other machine" });
+    await answers(address, holder.id);
+  }, 120_000);
 });

@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { type IncomingHttpHeaders, request } from "node:http";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterAll } from "vitest";
 import { type Backlot, type Config, startBacklot } from "#backlot/index.js";
 import { kinds } from "#backlot/resources/cloud.js";
 import { migrations, schemaVersion } from "#backlot/resources/migrations.js";
@@ -196,10 +197,22 @@ export const testConfig = async (overrides: Partial<Config> = {}): Promise<Confi
   };
 };
 
+/** By state folder: what was started in this file and not closed for good. */
+const standing = new Map<string, { config: Config; running: Backlot | undefined }>();
+
+// After the file's own hooks. A test that failed before its last line must not leave machines behind that later files would meet.
+afterAll(async () => {
+  for (const [state, { config, running }] of standing) {
+    if (existsSync(state)) await (running ?? (await startBacklot(config))).close({ machines: "stop" });
+    await rm(state, { recursive: true, force: true });
+  }
+});
+
 /** A whole Backlot in this process, on the process runtime: real sockets, real processes, a state folder of its own. */
 export const startCloud = async (overrides: Partial<Config> = {}): Promise<TestCloud> => {
   const config = await testConfig(overrides);
   const running = await startBacklot(config);
+  standing.set(config.state, { config, running });
   return {
     url: running.url,
     token: running.token,
@@ -209,7 +222,9 @@ export const startCloud = async (overrides: Partial<Config> = {}): Promise<TestC
     running,
     close: async ({ machines = "stop", keepState = false } = {}) => {
       await running.close({ machines });
-      if (!keepState) await rm(config.state, { recursive: true, force: true });
+      if (keepState) return void standing.set(config.state, { config, running: undefined });
+      standing.delete(config.state);
+      await rm(config.state, { recursive: true, force: true });
     },
   };
 };

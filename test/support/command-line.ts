@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { until } from "./until.js";
 
-const cli = fileURLToPath(new URL("../../dist/bin/cli.js", import.meta.url));
+export const commandLine = fileURLToPath(new URL("../../dist/bin/cli.js", import.meta.url));
 
 export interface Invocation {
   child: ChildProcess;
@@ -27,7 +27,7 @@ export const openTerminal = () => {
   /** Runs the built command line in an empty folder, with no `BACKLOT_…` variable but the given ones. */
   const type = (words: string[], env: Record<string, string> = {}, cwd = folder()): Invocation => {
     const bare = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BACKLOT_")));
-    const child = spawn(process.execPath, [cli, ...words], { cwd, env: { ...bare, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(process.execPath, [commandLine, ...words], { cwd, env: { ...bare, ...env }, stdio: ["ignore", "pipe", "pipe"] });
     let out = "";
     let err = "";
     child.stdout.on("data", (chunk) => {

@@ -21,8 +21,18 @@ describe("what the doctor concludes", () => {
     ["1.40", "problem"],
     ["2.0", "good"],
   ])("of an engine that speaks API %s: %s", (apiVersion, level) => {
-    const facts = { version: "20.10", apiVersion, aheadMs: 0, folder: undefined, networks: [], occupied: [] };
+    const facts = { version: "20.10", apiVersion, elsewhere: undefined };
     expect(engineFindings(facts)).toMatchObject([{ check: "engine", level }]);
+  });
+
+  it.each([
+    ["tls", ["good", "good"]],
+    ["tcp", ["good", "good", "note"]],
+    ["ssh", ["good", "problem"]],
+  ] as const)("of an engine on another machine, over %s: %s", (by, levels) => {
+    const findings = engineFindings({ version: "20.10", apiVersion: "1.41", elsewhere: { host: "engine.lan", by } });
+    expect(findings.map(({ level }) => level)).toEqual(levels);
+    for (const { level, remedy } of findings) expect(remedy === undefined).toBe(level === "good");
   });
 
   it.each([

@@ -15,14 +15,14 @@ give_up() {
 
 say "fetching the emulator and a kernel"
 mkdir -p "$work/debs/partial" "$work/x"
-apt-get update -qq
+apt-get -o Acquire::Retries=3 update -qq
 kernel=$(apt-cache depends linux-image-cloud-amd64 | awk '/Depends: linux-image/ { print $2; exit }')
 [ -n "$kernel" ] || give_up "the archive has no linux-image-cloud-amd64"
 emulator=$(command -v qemu-system-x86_64 || true)
 wanted=("$kernel")
 [ -n "$emulator" ] || wanted+=(qemu-system-x86)
 # Nothing is installed: what is downloaded is unpacked beside the system.
-apt-get install -y -qq --no-install-recommends --download-only -o Dir::Cache::archives="$work/debs" "${wanted[@]}" >/dev/null 2>&1 ||
+apt-get -o Acquire::Retries=3 install -y -qq --no-install-recommends --download-only -o Dir::Cache::archives="$work/debs" "${wanted[@]}" >/dev/null 2>&1 ||
   give_up "apt-get could not download ${wanted[*]}"
 for deb in "$work"/debs/*.deb; do dpkg -x "$deb" "$work/x"; done
 [ -n "$emulator" ] || emulator=$work/x/usr/bin/qemu-system-x86_64

@@ -1,4 +1,4 @@
-import { isFieldValue, parseLength, tokenEnd, trimmed } from "./characters.js";
+import { isFieldValue, mayBeOneOf, parseLength, tokenEnd, trimmed, valueEnd } from "./characters.js";
 
 export interface PlainAnswer {
   status: number;
@@ -15,6 +15,7 @@ export interface PlainAnswer {
 
 const DROPPED = new Set(["keep-alive", "proxy-connection", "te", "trailer", "upgrade"]);
 const KEPT = new Set(["host", "content-length"]);
+const mayMatter = mayBeOneOf(["content-length", "transfer-encoding", "connection", "date", "link", ...DROPPED]);
 
 /** `HTTP/1.x NNN`, then the end or a space and a reason. The status, or -1. */
 const statusOf = (text: string, lineEnd: number): number => {
@@ -26,10 +27,10 @@ const statusOf = (text: string, lineEnd: number): number => {
 };
 
 /**
- * Reads the head of a node's answer (latin1, without the empty line). `undefined`: it is not HTTP, or framed in a way that two readers could
+ * Reads the head of a node's answer: the first `size` characters of `text` (latin1), without the empty line. `undefined`: it is not HTTP, or framed in a way that two readers could
  * understand differently (RFC 9112 section 6.3); the client is told 502.
  */
-export const plainAnswer = (text: string, dropped?: ReadonlySet<string>): PlainAnswer | undefined => {
+export const plainAnswer = (text: string, size: number, dropped?: ReadonlySet<string>): PlainAnswer | undefined => {
   const lineEnd = text.indexOf("\r\n");
   const status = statusOf(text, lineEnd);
   if (status === -1) return undefined;
@@ -46,10 +47,15 @@ export const plainAnswer = (text: string, dropped?: ReadonlySet<string>): PlainA
   let linked = false;
   let named: Set<string> | undefined;
 
-  for (let at = lineEnd + 2; at < text.length; ) {
-    const end = text.indexOf("\r\n", at);
+  for (let at = lineEnd + 2; at < size; ) {
     const colon = tokenEnd(text, at);
-    if (colon === at || text.charCodeAt(colon) !== 58 || !isFieldValue(text, colon + 1, end)) return undefined;
+    if (colon === at || text.charCodeAt(colon) !== 58) return undefined;
+    const end = valueEnd(text, colon + 1);
+    if (end === -1) return undefined;
+    if (dropped === undefined && !mayMatter(text, at, colon)) {
+      at = end + 2;
+      continue;
+    }
     let drop = false;
     const name = text.slice(at, colon).toLowerCase();
     switch (name) {
@@ -89,7 +95,7 @@ export const plainAnswer = (text: string, dropped?: ReadonlySet<string>): PlainA
     }
     at = end + 2;
   }
-  if (named !== undefined && dropped === undefined) return plainAnswer(text, named);
-  kept += text.slice(keptFrom);
+  if (named !== undefined && dropped === undefined) return plainAnswer(text, size, named);
+  kept += text.slice(keptFrom, size);
   return { status, kept, body: chunked ? "chunked" : length === -1 ? "until-closed" : length, reusable: !close, dated, linked };
 };

@@ -16,7 +16,7 @@ export interface AnswerSink {
 }
 
 const MAX_HEAD_BYTES = 65_536;
-/** Up to here head and body leave as one copied string. */
+/** Up to here an answer is read, and leaves, as one string: that is cheaper than views of its bytes. */
 const SMALL_BYTES = 4_096;
 const LF = 10;
 const CR = 13;
@@ -53,10 +53,13 @@ export class AnswerReader {
     this.untouched = true;
   }
 
-  read(bytes: Buffer) {
+  /** Takes the first `size` of `bytes`. */
+  read(bytes: Buffer, size: number) {
     this.untouched = false;
-    if (this.#state === "head") this.#readHead(this.#held ? Buffer.concat([this.#held, bytes]) : bytes);
-    else this.#readBody(bytes, 0);
+    if (this.#state !== "head") return this.#readBody(bytes.subarray(0, size), 0);
+    if (!this.#held) return this.#readHead(bytes, size);
+    const all = Buffer.concat([this.#held, bytes.subarray(0, size)]);
+    this.#readHead(all, all.length);
   }
 
   /** The node closed. True when that was the end of the answer. */
@@ -73,25 +76,31 @@ export class AnswerReader {
     this.#sink.onAnswerEnd(reusable);
   }
 
-  #readHead(bytes: Buffer) {
-    const end = bytes.indexOf("\r\n\r\n");
-    if (end < 0 || end > MAX_HEAD_BYTES) {
-      if (bytes.length > MAX_HEAD_BYTES) return this.#malformed("a head of more than 64 KiB");
+  #readHead(memory: Buffer, size: number) {
+    let text = memory.toString("latin1", 0, Math.min(size, SMALL_BYTES));
+    let end = text.indexOf("\r\n\r\n");
+    if (end < 0 && size > SMALL_BYTES) {
+      text = memory.toString("latin1", 0, Math.min(size, MAX_HEAD_BYTES + 4));
+      end = text.indexOf("\r\n\r\n");
+    }
+    if (end < 0) {
+      if (size > MAX_HEAD_BYTES) return this.#malformed("a head of more than 64 KiB");
+      const bytes = memory.subarray(0, size);
       if (!isHeadlike(bytes)) return this.#malformed("its first bytes");
       this.#held = Buffer.from(bytes); // what was read may change
       return;
     }
     this.#held = undefined;
-    const answer = plainAnswer(bytes.toString("latin1", 0, end + 2));
+    const answer = plainAnswer(text, end + 2);
     if (!answer) return this.#malformed("its head");
     if (answer.status < 200) {
       if (answer.status === 101) return this.#malformed("101 unasked");
       // 102 and 103 reach the client; a hint without a `Link` is none, and 100 answers no question of ours.
       if (answer.status === 102 || (answer.status === 103 && answer.linked)) this.#sink.onInformation(`${answer.kept}\r\n`);
-      if (end + 4 < bytes.length) this.#readHead(bytes.subarray(end + 4));
+      if (end + 4 < size) this.#readHead(memory.subarray(end + 4, size), size - end - 4);
       return;
     }
-    this.#begin(answer, bytes, end + 4);
+    this.#begin(answer, text, memory, size, end + 4);
   }
 
   #malformed(reason: string) {
@@ -99,15 +108,21 @@ export class AnswerReader {
     this.#sink.onAnswerMalformed(reason);
   }
 
-  #begin(answer: PlainAnswer, bytes: Buffer, bodyAt: number) {
+  /** `text` is how `memory` begins. */
+  #begin(answer: PlainAnswer, text: string, memory: Buffer, size: number, bodyAt: number) {
     this.#reusable = answer.reusable;
     const bodiless = this.#toHead || answer.status === 204 || answer.status === 304;
     if (bodiless || answer.body === 0) {
       this.#sink.onAnswerBytes(this.#sink.onAnswerHead(answer, ""));
-      return this.#finish(this.#reusable && bodyAt === bytes.length);
+      return this.#finish(this.#reusable && bodyAt === size);
     }
     const framed = answer.body === "chunked" || answer.body === "until-closed";
     const head = this.#sink.onAnswerHead(answer, framed ? "Transfer-Encoding: chunked\r\n" : "");
+    if (typeof answer.body === "number" && text.length === size && size - bodyAt === answer.body) {
+      this.#sink.onAnswerBytes(head + text.slice(bodyAt));
+      return this.#finish(this.#reusable);
+    }
+    const bytes = memory.subarray(0, size);
     if (answer.body === "chunked") {
       this.#state = "chunked";
       this.#chunks = new ChunkReader(true);
@@ -128,12 +143,12 @@ export class AnswerReader {
   #sendWithHead(head: string, bytes: Buffer, bodyAt: number) {
     const size = bytes.length - bodyAt;
     this.#left -= size;
-    if (size > 0 && head.length <= bodyAt) {
+    if (size === 0) this.#sink.onAnswerBytes(head);
+    else if (head.length <= bodyAt) {
       // The new head fits where the old one was: these bytes are ours.
       bytes.write(head, bodyAt - head.length, "latin1");
       this.#sink.onAnswerBytes(bytes.subarray(bodyAt - head.length));
-    } else if (size <= SMALL_BYTES) this.#sink.onAnswerBytes(head + bytes.toString("latin1", bodyAt));
-    else {
+    } else {
       this.#sink.cork();
       this.#sink.onAnswerBytes(head);
       this.#sink.onAnswerBytes(bytes.subarray(bodyAt));

@@ -32,6 +32,24 @@ export const tokenEnd = (text: string, from: number): number => {
   return at;
 };
 
+/** Where the field value that begins at `from` ends with its line; -1 when something else than CRLF ends it. */
+export const valueEnd = (text: string, from: number): number => {
+  let at = from;
+  while (VALUE[text.charCodeAt(at)] === 1) at++;
+  return text.charCodeAt(at) === 13 && text.charCodeAt(at + 1) === 10 ? at : -1;
+};
+
+/**
+ * Whether a name (`from` inclusive, `to` exclusive) can be one of `names`, by its length and first letter: most fields of a head are none that
+ * matter here, and need not be cut out of it to see that.
+ */
+export const mayBeOneOf = (names: Iterable<string>): ((text: string, from: number, to: number) => boolean) => {
+  const seen = new Uint8Array(1_024);
+  const place = (text: string, from: number, to: number) => ((to - from) & 31) * 32 + (text.charCodeAt(from) & 31);
+  for (const name of names) seen[place(name, 0, name.length)] = 1;
+  return (text, from, to) => seen[place(text, from, to)] === 1;
+};
+
 /** Without optional white space around it (RFC 9110 section 5.6.3). */
 export const trimmed = (text: string, from: number, to: number): string => {
   let start = from;

@@ -1,4 +1,4 @@
-import { isFieldValue, tokenEnd } from "./characters.js";
+import { tokenEnd, valueEnd } from "./characters.js";
 
 const CR = 13;
 const LF = 10;
@@ -17,9 +17,10 @@ const hexDigit = (code: number): number => {
 /** Fields of a trailer section (latin1, each line with its CRLF) that may be passed on. */
 const isTrailerSection = (text: string): boolean => {
   for (let at = 0; at < text.length; ) {
-    const end = text.indexOf("\r\n", at);
     const colon = tokenEnd(text, at);
-    if (colon === at || text.charCodeAt(colon) !== 58 || !isFieldValue(text, colon + 1, end)) return false;
+    if (colon === at || text.charCodeAt(colon) !== 58) return false;
+    const end = valueEnd(text, colon + 1);
+    if (end === -1) return false;
     at = end + 2;
   }
   return true;

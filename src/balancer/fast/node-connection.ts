@@ -7,8 +7,8 @@ import type { PlaneEndpoint } from "../plane.js";
 /** Who uses a connection to a node at the moment. */
 export interface Exchange {
   onConnect(): void;
-  /** The bytes may change after it has returned; see `NodeConnection.hold`. */
-  onNodeBytes(bytes: Buffer): void;
+  /** The first `size` of `bytes`. They may change after it has returned; see `NodeConnection.hold`. */
+  onNodeBytes(bytes: Buffer, size: number): void;
   onNodeDrain(): void;
   /** The node ended (`clean`) or broke the connection; it is of no use any more. */
   onNodeGone(code: string | undefined, clean: boolean): void;
@@ -21,8 +21,8 @@ export class NodeConnection {
   used = false;
   idleSinceMs = 0;
   exchange: Exchange | undefined;
-  readonly #intake = new Intake((bytes) => {
-    if (this.exchange) this.exchange.onNodeBytes(bytes);
+  readonly #intake = new Intake((bytes, size) => {
+    if (this.exchange) this.exchange.onNodeBytes(bytes, size);
     else this.socket.destroy(); // nobody asked
   });
   #code: string | undefined;

@@ -1,4 +1,4 @@
-import { isFieldValue, isPlainHost, isPlainTarget, parseLength, tokenEnd, trimmed } from "./characters.js";
+import { isPlainHost, isPlainTarget, mayBeOneOf, parseLength, tokenEnd, trimmed, valueEnd } from "./characters.js";
 
 /** What the fast lane knows of a request whose head it is certain of. */
 export interface PlainRequest {
@@ -27,15 +27,17 @@ const UNPLAIN = new Set(["upgrade", "expect", "trailer", "http2-settings"]);
 const DROPPED = new Set(["keep-alive", "proxy-connection", "te", "x-forwarded-proto", "x-forwarded-port"]);
 /** A client that names these in `Connection` means something we do not want to guess. */
 const NEVER_NAMED = new Set(["host", "content-length", "transfer-encoding", "cookie", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-port"]);
+const mayMatter = mayBeOneOf(["host", "content-length", "transfer-encoding", "connection", "cookie", "x-forwarded-for", ...UNPLAIN, ...DROPPED]);
 
 const joined = (before: string | undefined, separator: string, value: string): string =>
   before === undefined ? value : `${before}${separator}${value}`;
 
 /**
- * Reads a request head by the letter of RFC 9112 (latin1, from the request line to the CRLF of the last field, without the empty line).
+ * Reads a request head by the letter of RFC 9112: the first `size` characters of `text` (latin1), from the request line to the CRLF of the last
+ * field, without the empty line.
  * `undefined` is no refusal: it says that this reader is not certain, and the careful lane is to look.
  */
-export const plainRequest = (text: string, dropped?: ReadonlySet<string>): PlainRequest | undefined => {
+export const plainRequest = (text: string, size: number, dropped?: ReadonlySet<string>): PlainRequest | undefined => {
   const methodEnd = text.indexOf(" ");
   const method = text.slice(0, methodEnd);
   if (!METHODS.has(method)) return undefined;
@@ -54,10 +56,15 @@ export const plainRequest = (text: string, dropped?: ReadonlySet<string>): Plain
   let forwardedFor: string | undefined;
   let named: Set<string> | undefined;
 
-  for (let at = lineEnd + 2; at < text.length; ) {
-    const end = text.indexOf("\r\n", at);
+  for (let at = lineEnd + 2; at < size; ) {
     const colon = tokenEnd(text, at);
-    if (colon === at || text.charCodeAt(colon) !== 58 || !isFieldValue(text, colon + 1, end)) return undefined;
+    if (colon === at || text.charCodeAt(colon) !== 58) return undefined;
+    const end = valueEnd(text, colon + 1);
+    if (end === -1) return undefined;
+    if (dropped === undefined && !mayMatter(text, at, colon)) {
+      at = end + 2;
+      continue;
+    }
     let drop = false;
     const name = text.slice(at, colon).toLowerCase();
     switch (name) {
@@ -105,8 +112,8 @@ export const plainRequest = (text: string, dropped?: ReadonlySet<string>): Plain
     at = end + 2;
   }
   if (hosts !== 1) return undefined;
-  if (named !== undefined && dropped === undefined) return plainRequest(text, named);
-  kept += text.slice(keptFrom);
+  if (named !== undefined && dropped === undefined) return plainRequest(text, size, named);
+  kept += text.slice(keptFrom, size);
   if (!chunked && length === -1 && !BODILESS.has(method)) kept += "Content-Length: 0\r\n";
   return { method, kept, body: chunked ? "chunked" : Math.max(length, 0), close, cookie, forwardedFor };
 };

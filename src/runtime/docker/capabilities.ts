@@ -31,7 +31,6 @@ export const dockerCapabilities = (rights: VolumeRights | undefined): RuntimeCap
     { subject: "Init and services", real: true, note: "tini is PID 1 and a small boot program starts sshd and services; no systemd." },
     { subject: "Root password and SSH", real: true, note: "sshd with the chosen password and keys; host keys are made by each machine." },
     { subject: "Private addresses", real: true, note: "The container's own address on its region's network, the same after a rebuild." },
-    { subject: "Public addresses", real: true, note: "Reachable from this machine and from other instances, not from anywhere else." },
     { subject: "Regions", real: true, note: "One network each; machines of two regions reach each other over public addresses only." },
     { subject: "Memory and CPU of the type", real: true, note: "Enforced; CPUs at most as many as the engine has, memory without swap." },
     { subject: "Disk size of the type", real: false, note: "Not limited: the engine's storage is shared by all machines." },

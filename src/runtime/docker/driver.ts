@@ -7,7 +7,7 @@ import { type Machine, type MachineSpec, type RuntimeDriver, scriptPatienceMs } 
 import { bootLog } from "./boot-log.js";
 import { dockerCapabilities } from "./capabilities.js";
 import { engineCaptures } from "./captures.js";
-import { connectEngine, type EngineConnection } from "./connection.js";
+import type { EngineConnection } from "./connection.js";
 import {
   attachmentSteps,
   attachments,
@@ -21,7 +21,7 @@ import {
   stopGraceSeconds,
 } from "./container.js";
 import { counterReader } from "./counters.js";
-import { asking, engineAnswers, engineFault, statusOf, tolerating } from "./engine.js";
+import { asking, engineAnswers, engineFault, openEngine, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
 import { fileSystems } from "./file-systems.js";
@@ -111,7 +111,7 @@ const askedAtOnce = 8;
  * @throws Fault `unavailable` when no engine answers
  */
 export const dockerDriver = async (options: DockerDriverOptions): Promise<RuntimeDriver> => {
-  const docker = connectEngine(options.docker);
+  const docker = openEngine(options.docker);
   const { owner, publicPool } = options;
   const pools = [options.privatePool, publicPool].flatMap((cidr) => parseCidr(cidr) ?? []);
   const networks = engineNetworks(docker, options);
@@ -379,7 +379,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     name: "docker",
     capabilities: () => {
       const { runtime, rows } = dockerCapabilities(helper.rights());
-      return { runtime, rows: [...rows, relays.row()] };
+      return { runtime, rows: [...rows, ...relays.rows()] };
     },
     volumes: engineVolumes({ docker, owner: options, helper, containers: async () => oneEach(await seen()) }),
     images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },

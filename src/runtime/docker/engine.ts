@@ -1,5 +1,7 @@
+import type Docker from "dockerode";
 import { Fault, reasonOf } from "../../kernel/fault.js";
 import { connectEngine, type EngineConnection } from "./connection.js";
+import { giveUpOnSilence } from "./silence.js";
 
 const answerWithinMs = 1500;
 
@@ -66,8 +68,9 @@ export const engineAnswers = async (connection?: EngineConnection): Promise<{ ve
   try {
     const docker = connectEngine(connection);
     // The typings know no `abortSignal` on these two; dockerode 5 does (lib/docker.js).
-    await docker.ping({ abortSignal: AbortSignal.timeout(answerWithinMs) } as never);
-    const version = await docker.version();
+    const bound = { abortSignal: AbortSignal.timeout(answerWithinMs) } as never;
+    await docker.ping(bound);
+    const version: Docker.DockerVersion = await (docker.version as (bound: never) => Promise<Docker.DockerVersion>).call(docker, bound);
     return { version: version.Version };
   } catch (error) {
     const code = (error as NodeJS.ErrnoException | null)?.code;
@@ -77,3 +80,10 @@ export const engineAnswers = async (connection?: EngineConnection): Promise<{ ve
     return { reason: engineFault("tell its version", error).message, absent: code === "ENOENT" };
   }
 };
+
+/** A handle on the engine whose calls fail with the reason when it stops answering. */
+export const openEngine = (connection?: EngineConnection): Docker =>
+  giveUpOnSilence(connectEngine(connection), async () => {
+    const answer = await engineAnswers(connection);
+    return "reason" in answer ? answer.reason : undefined;
+  });

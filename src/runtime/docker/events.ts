@@ -47,7 +47,8 @@ export const watchEngine = ({ docker, owner, hint, onProblem }: Watched): Dispos
   const followScript = async (id: string, instance: number): Promise<void> => {
     const container = docker.getContainer(id);
     if ((await guestState(container)).exitCode !== null) return;
-    const log = kept((await container.logs({ follow: true, stdout: true, stderr: true, tail: 100 })) as unknown as Readable);
+    const wanted = { follow: true as const, stdout: true, stderr: true, tail: 100, abortSignal: closing.signal };
+    const log = kept((await container.logs(wanted)) as unknown as Readable);
     let tail = "";
     for await (const chunk of log) {
       tail += (chunk as Buffer).toString("latin1");

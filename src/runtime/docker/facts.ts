@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
-import { connectEngine, type EngineConnection } from "./connection.js";
-import { asking } from "./engine.js";
+import type { EngineConnection } from "./connection.js";
+import { asking, openEngine } from "./engine.js";
 import { labels, thisHost } from "./labels.js";
 import { engineNetworks } from "./networks.js";
+import { engineHost } from "./standing.js";
 
 export interface EngineFacts {
   version: string;
@@ -10,6 +11,8 @@ export interface EngineFacts {
   apiVersion: string;
   /** The engine's clock minus ours, in ms; undefined when it does not tell. */
   aheadMs: number | undefined;
+  /** The other machine it is on, and how that is reached. */
+  elsewhere: { host: string; by: "tcp" | "tls" | "ssh" } | undefined;
   /** Where it keeps images and containers, when that is a folder of this machine. */
   folder: string | undefined;
   /** Networks with a range, whoever made them; `owner` on a Backlot's, `stateFolder` when that is on this machine. */
@@ -20,18 +23,20 @@ export interface EngineFacts {
 
 /** What `backlot doctor` asks the engine. @throws Fault `unavailable` when it does not answer */
 export const engineFacts = async (owner: string, connection?: EngineConnection): Promise<EngineFacts> => {
-  const docker = connectEngine(connection);
+  const docker = openEngine(connection);
   return asking("describe itself", async () => {
     const version = await docker.version();
     const beforeMs = Date.now();
     const info = (await docker.info()) as { SystemTime?: string; DockerRootDir?: string };
     const saidMs = Date.parse(info.SystemTime ?? "");
     const rows = await docker.listNetworks();
+    const elsewhere = engineHost(docker);
     return {
       version: version.Version,
+      elsewhere,
       apiVersion: version.ApiVersion,
       aheadMs: Number.isNaN(saidMs) ? undefined : Math.max(0, saidMs - Date.now()) || Math.min(0, saidMs - beforeMs),
-      folder: info.DockerRootDir !== undefined && existsSync(info.DockerRootDir) ? info.DockerRootDir : undefined,
+      folder: !elsewhere && info.DockerRootDir !== undefined && existsSync(info.DockerRootDir) ? info.DockerRootDir : undefined,
       networks: rows.flatMap((row) =>
         (row.IPAM?.Config ?? []).flatMap(({ Subnet }) =>
           Subnet === undefined

@@ -10,8 +10,8 @@ import { Fault } from "../../kernel/fault.js";
 import { packageFolder } from "../../kernel/package-folder.js";
 import { turns } from "../../kernel/turns.js";
 import { captureTag } from "./captures.js";
-import { connectEngine, type EngineConnection } from "./connection.js";
-import { asking, engineFault, saidBy, statusOf } from "./engine.js";
+import type { EngineConnection } from "./connection.js";
+import { asking, engineFault, openEngine, saidBy, statusOf } from "./engine.js";
 import { guestRecipe, type ImageMap, type ImagePlan, imagePlan, recipeHash } from "./images.js";
 import { jsonLines } from "./json-lines.js";
 import { labels } from "./labels.js";
@@ -160,7 +160,7 @@ const buildGuest = async (docker: Docker, plan: { guest: string; name: string },
 };
 
 export const guestImages = (connection: EngineConnection | undefined, options: GuestImageOptions): GuestImages => {
-  const docker = connectEngine(connection);
+  const docker = openEngine(connection);
   const inTurn = turns<string>();
   const known = new Set<string>();
   const recipe = recipeHash(guestRecipe(recipeFolder));

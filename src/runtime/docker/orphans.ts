@@ -1,6 +1,7 @@
-import { connectEngine, type EngineConnection } from "./connection.js";
-import { asking, tolerating } from "./engine.js";
+import type { EngineConnection } from "./connection.js";
+import { asking, openEngine, tolerating } from "./engine.js";
 import { labels, thisHost } from "./labels.js";
+import { loopsOf, releaseLoop } from "./loops.js";
 
 /** Everything on the engine that carries one Backlot's labels. */
 export interface OwnedThings {
@@ -19,7 +20,7 @@ export interface OwnedThings {
 
 /** What every Backlot has on this engine, by owner; whether an owner still lives is the caller's to tell. */
 export const ownedThings = async (connection?: EngineConnection): Promise<OwnedThings[]> => {
-  const docker = connectEngine(connection);
+  const docker = openEngine(connection);
   const label = [labels.owner];
   const [containers, networks, images, { Volumes }] = await asking("list what Backlot made", () =>
     Promise.all([
@@ -53,9 +54,9 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
   return [...owners.values()];
 };
 
-/** Removes containers, then the volumes that were mounted in them, copies of their disks, and networks. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
+/** Removes containers, copies of their disks, networks, then the volumes that were mounted in them with what loop devices are left of them. What is gone already is success; a network that somebody else's container uses stays, as a Fault. */
 export const removeOwned = async (things: OwnedThings, connection?: EngineConnection): Promise<void> => {
-  const docker = connectEngine(connection);
+  const docker = openEngine(connection);
   await asking(`remove what the Backlot ${things.owner} left`, async () => {
     for (const { id } of things.containers) {
       await tolerating([404, 409], () => docker.getContainer(id).remove({ force: true, v: true }));
@@ -63,7 +64,9 @@ export const removeOwned = async (things: OwnedThings, connection?: EngineConnec
     }
     // 409: another image rests on it, and takes it along when it goes, or somebody's own container does.
     for (const image of things.images) await tolerating([404, 409], () => docker.getImage(image).remove());
-    for (const name of things.volumes) await tolerating([404], () => docker.getVolume(name).remove());
     for (const { id } of things.networks) await tolerating([404], () => docker.getNetwork(id).remove());
+    // Before their volumes, by whose labels they are found.
+    for (const device of await loopsOf(things.volumes)) await releaseLoop(device);
+    for (const name of things.volumes) await tolerating([404], () => docker.getVolume(name).remove());
   });
 };

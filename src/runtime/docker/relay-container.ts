@@ -38,8 +38,11 @@ export const relaysOf = (docker: Docker, { owner }: Owner, region?: string): Pro
   return asking("list containers", () => docker.listContainers({ all: true, filters: { label } }));
 };
 
-/** Pure. It may do nothing but open connections: no root, no capability, few processes, little memory. */
-const request = ({ owner, region, subnet, image, standing }: RelayPlan): Docker.ContainerCreateOptions => ({
+/** Every address of the engine's machine: what it is reached at need not be its own, as with a public address that somebody translates. */
+const anyAddress = "0.0.0.0";
+
+/** Pure. It may do nothing but open connections: no root, no capability, few processes, little memory. `at`: the address it is published at. */
+const request = ({ owner, region, subnet, image, standing }: RelayPlan, at: string): Docker.ContainerCreateOptions => ({
   name: relayName(owner.owner, region),
   Image: image,
   User: `${nobody}:${nobody}`,
@@ -50,7 +53,7 @@ const request = ({ owner, region, subnet, image, standing }: RelayPlan): Docker.
   HostConfig: {
     NetworkMode: networkName(owner.owner, region),
     // Inside a container a published port of the machine's loopback is out of reach: there the relay joins that container's network instead.
-    PortBindings: standing.place === "inside" ? {} : { [portKey]: [{ HostIp: standing.place === "away" ? "0.0.0.0" : "127.0.0.1", HostPort: "" }] },
+    PortBindings: standing.place === "inside" ? {} : { [portKey]: [{ HostIp: at, HostPort: "" }] },
     CapDrop: ["ALL"],
     SecurityOpt: ["no-new-privileges"],
     PidsLimit: 16,
@@ -124,9 +127,12 @@ const make = async (docker: Docker, plan: RelayPlan, wanted: Docker.ContainerCre
  */
 export const ensureRelay = async (docker: Docker, plan: RelayPlan, answers: (door: RelayDoor) => Promise<boolean>): Promise<RelayDoor> => {
   const source = await readFile(program, "utf8");
-  const wanted = request(plan);
-  const fingerprint = fingerprintOf(wanted, source, plan.standing);
-  wanted.Labels = { ...wanted.Labels, [labels.fingerprint]: fingerprint };
+  const at = plan.standing.place === "away" ? plan.standing.address : "127.0.0.1";
+  const fingerprint = fingerprintOf(request(plan, at), source, plan.standing);
+  const wanted = (address: string): Docker.ContainerCreateOptions => {
+    const { Labels, ...more } = request(plan, address);
+    return { ...more, Labels: { ...Labels, [labels.fingerprint]: fingerprint } };
+  };
   return asking(`keep a relay in the network of ${plan.region}`, async () => {
     for (const { Id, State, Labels } of await relaysOf(docker, plan.owner, plan.region)) {
       if (State === "running" && Labels[labels.fingerprint] === fingerprint) {
@@ -137,10 +143,13 @@ export const ensureRelay = async (docker: Docker, plan: RelayPlan, answers: (doo
       await removeRelay(docker, Id);
     }
     try {
-      return await make(docker, plan, wanted, source);
+      return await make(docker, plan, wanted(at), source).catch((error) => {
+        if (statusOf(error) === 409 || plan.standing.place !== "away" || at === anyAddress) throw error;
+        return make(docker, plan, wanted(anyAddress), source);
+      });
     } catch (error) {
       if (statusOf(error) !== 409) throw error;
-      const reason = `The container name ${wanted.name} is taken by a container that is not this Backlot's. Remove or rename it.`;
+      const reason = `The container name ${relayName(plan.owner.owner, plan.region)} is taken by a container that is not this Backlot's. Remove or rename it.`;
       throw new Fault("unavailable", [{ reason }], { cause: error });
     }
   });

@@ -24,7 +24,7 @@ export interface Relays extends Disposable {
   /** Gives a network up: its relay goes. */
   release(region: string): Promise<void>;
   watch(moved: () => void): Disposable;
-  row(): RuntimeCapabilities["rows"][number];
+  rows(): RuntimeCapabilities["rows"];
 }
 
 interface RelaysOptions {
@@ -43,6 +43,13 @@ const answerTries = 2;
 /** How long a relay may take from its start to its first answer, in ms. */
 const relayReadyMs = 10_000;
 const againMs = [0, 200, 1_000, 5_000] as const;
+
+/** What may be between a relay that runs and us, with the remedy. */
+const unheard = {
+  beside: " If DOCKER_HOST is a tunnel to another machine, name that machine there instead, for a relay's port is beside the engine.",
+  away: " Let no firewall keep this machine from the ports that the engine publishes there, or run Backlot on that machine.",
+  inside: "",
+} as const;
 
 /** Whether anything answers at an address: a refusal is an answer. Which port does not matter; 9 is nobody's (discard, RFC 863). */
 const answers = (address: string): Promise<boolean> =>
@@ -127,7 +134,8 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
       return line !== undefined;
     });
     line ??= await firstLine(door);
-    if (!line) throw new Error(`The relay of ${region} was started at ${door.host} port ${door.port} and does not answer there.`);
+    if (!line)
+      throw new Error(`The relay of ${region} was started at ${door.host} port ${door.port} and does not answer there.${unheard[standing.place]}`);
     return { door, line };
   };
 
@@ -220,15 +228,23 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
         },
       };
     },
-    row: () => {
+    rows: () => {
       const subject = "Dialling of private addresses";
-      if (way === undefined) return { subject, real: true, note: "Itself or by a relay: tried with the first machine that runs." };
-      if (way === "direct") return { subject, real: true, note: `This process dials them itself (${because}).` };
+      const reachable = {
+        subject: "Public addresses",
+        real: true,
+        note: "Reachable from this machine and from other instances, not from anywhere else.",
+      };
+      if (way === undefined) return [{ subject, real: true, note: "Itself or by a relay: tried with the first machine that runs." }, reachable];
+      if (way === "direct") return [{ subject, real: true, note: `This process dials them itself (${because}).` }, reachable];
       const doors = [...carried].map(([region, { via }]) =>
         "missing" in via ? `${region}: none, ${via.missing}` : `${region}: ${via.host} port ${via.port}`,
       );
-      const limits = "A connection that one side breaks off ends for the other; public addresses are not relayed.";
-      return { subject, real: true, note: `By one relay container a region (${[because, ...doors].join("; ")}). ${limits}` };
+      const limits = "A connection that one side breaks off ends for the other.";
+      return [
+        { subject, real: true, note: `By one relay container a region (${[because, ...doors].join("; ")}). ${limits}` },
+        { ...reachable, note: "Reachable from other instances; from here they are not relayed, and reached only where containers can be dialled." },
+      ];
     },
     close: async () => {
       closing.abort();

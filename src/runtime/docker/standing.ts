@@ -1,3 +1,4 @@
+import { lookup } from "node:dns/promises";
 import { networkInterfaces } from "node:os";
 import type Docker from "dockerode";
 import { contains, isLoopback, parseCidr } from "../../kernel/addresses.js";
@@ -9,8 +10,8 @@ export type Standing =
   | { place: "beside" }
   /** In a container of that engine, on this network of it. */
   | { place: "inside"; network: string }
-  /** On another machine. */
-  | { place: "away"; host: string }
+  /** On another machine than the engine's, which we reach by that name at that address (IPv4; every address of that machine when the name has none). */
+  | { place: "away"; host: string; address: string }
   | { place: "nowhere"; reason: string };
 
 interface Modem {
@@ -27,6 +28,16 @@ export const isOnLink = (subnet: string): boolean => {
   return range !== undefined && ownAddresses().some(({ family, address }) => family === "IPv4" && contains(range, address));
 };
 
+const anyAddress = "0.0.0.0";
+
+/** The other machine that the engine is on, as far as the connection to it tells: nothing is asked. */
+export const engineHost = (docker: Docker): { host: string; by: "tcp" | "tls" | "ssh" } | undefined => {
+  const { protocol, host, socketPath } = docker.modem as Modem;
+  if (socketPath !== undefined || host === undefined || host === "localhost" || isLoopback(host)) return undefined;
+  if (ownAddresses().some(({ address }) => address === host)) return undefined;
+  return { host, by: protocol === "ssh" ? "ssh" : protocol === "https" ? "tls" : "tcp" };
+};
+
 /** @throws Fault `unavailable` when the engine does not answer */
 export const standingOf = async (docker: Docker): Promise<Standing> => {
   // A container of the engine that has our interface's addresses is the one we are in: names can be chosen, these cannot.
@@ -35,9 +46,18 @@ export const standingOf = async (docker: Docker): Promise<Standing> => {
     for (const [network, { MacAddress, IPAddress }] of Object.entries(NetworkSettings?.Networks ?? {}))
       if (ours.has(`${MacAddress} ${IPAddress}`)) return { place: "inside", network };
   }
-  const { protocol, host, socketPath } = docker.modem as Modem;
-  if (socketPath !== undefined || host === undefined || host === "localhost" || isLoopback(host)) return { place: "beside" };
-  if (protocol !== "ssh") return { place: "away", host };
+  const there = engineHost(docker);
+  if (!there) return { place: "beside" };
+  const { host, by } = there;
+  if (by !== "ssh")
+    return {
+      place: "away",
+      host,
+      address: await lookup(host, 4).then(
+        ({ address }) => address,
+        () => anyAddress,
+      ),
+    };
   const reason = `The engine is reached over ssh (${host}), and nothing else of that machine can be reached that way. Use DOCKER_HOST=tcp://${host}:PORT with TLS, or run Backlot there.`;
   return { place: "nowhere", reason };
 };

@@ -221,13 +221,14 @@ export const converse = (
       const say = (index: number) => {
         const piece = pieces[index];
         if (piece === undefined) {
-          if (half) socket.end();
           said = true;
           look();
           return;
         }
+        // FIN right behind the last byte: both are there when the balancer looks.
+        if (half && index === pieces.length - 1) socket.end(piece, "latin1", () => say(index + 1));
         // A turn between the pieces: they are to arrive one by one.
-        socket.write(piece, "latin1", () => setTimeout(say, 2, index + 1));
+        else socket.write(piece, "latin1", () => setTimeout(say, 2, index + 1));
       };
       say(0);
     });
