@@ -19,6 +19,8 @@ export interface RuntimeDriver extends Disposable {
    * Resolves when it is running and its address is dialable (`running: true`) or is stopped (`running: false`); it does not wait for the deploy script.
    */
   ensure(spec: MachineSpec, signal?: AbortSignal): Promise<Machine>;
+  /** As `ensure` for a machine that runs. One that does not is left alone, and undefined: whether what died is started again is another's to say. */
+  fit(spec: MachineSpec, signal?: AbortSignal): Promise<Machine | undefined>;
   /** Stops and removes the machine and all that belongs to it. Absent is success. Waits until it is gone. */
   remove(instance: number): Promise<void>;
   /**

@@ -163,6 +163,20 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       expect(await world.startOf(1)).not.toBe(started);
     });
 
+    it("fits a machine that runs, and leaves one that died alone", async () => {
+      expect(await driver.fit(spec())).toBeUndefined();
+      expect(await driver.list()).toEqual([]);
+      const machine = await driver.ensure(spec());
+      const started = await world.startOf(1);
+      expect(await driver.fit(spec())).toEqual(machine);
+      expect(await world.startOf(1)).toBe(started);
+      await world.killHard(1);
+      await until(async () => !(await world.isAlive(1)), { what: "the end of instance 1" });
+      expect(await driver.fit(spec())).toBeUndefined();
+      expect(await world.isAlive(1)).toBe(false);
+      expect(await machineOf(driver, 1)).toMatchObject({ running: false });
+    });
+
     it("kills the whole machine when told to, and an absent one is success", async () => {
       await driver.ensure(spec(helloWeb));
       await servedPage(driver, spec().privateAddresses[0], 8000);

@@ -370,8 +370,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     await asking(`give instance ${spec.instance} ${spec.memoryMib} MB and ${spec.vcpus} CPUs`, () => box.update(limits));
   };
 
-  const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
-    const all = await remakes.settle(await seen(spec.instance));
+  /** @param all the instance's containers, as they were a moment ago */
+  const bring = async (spec: MachineSpec, signal: AbortSignal | undefined, all: readonly SeenContainer[]): Promise<Machine> => {
     let container = all.find((one) => one.fingerprint === spec.fingerprint);
     await setAside(all, spec);
     let guest = container && hasBegun(container) ? await guestState(handle(container)) : freshGuest;
@@ -403,6 +403,22 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return machineOf({ ...container, addresses: new Map(has), state: spec.running ? "running" : "exited" }, guest);
   };
 
+  /** The instance's work in its turn, with what is known best of why it failed. */
+  const working = <T>(spec: MachineSpec, signal: AbortSignal | undefined, work: (all: readonly SeenContainer[]) => Promise<T>): Promise<T> =>
+    inTurn(spec.instance, async () => {
+      signal?.throwIfAborted();
+      try {
+        return await work(await remakes.settle(await seen(spec.instance)));
+      } catch (error) {
+        if (signal?.aborted) throw signal.reason;
+        const wanted = attachments(owner, spec, publicPool);
+        const own = seen(spec.instance).then((all) => all.find((one) => one.fingerprint === spec.fingerprint)?.id);
+        const stranger = await own.then((id) => strangerFault(docker, spec.instance, id, wanted)).catch(() => undefined);
+        if (stranger) throw stranger;
+        throw engineFault(`bring instance ${spec.instance} to its wanted state`, error);
+      }
+    });
+
   // Side by side: every start waits for it.
   const [there, standing] = await Promise.all([seen(), networks.standing(), relays.prune(), remakes.sweep()]);
   const runningNow = there.filter(({ state }) => state === "running");
@@ -430,19 +446,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       return machines;
     },
 
-    ensure: (spec, signal) =>
-      inTurn(spec.instance, async () => {
-        signal?.throwIfAborted();
-        try {
-          return await ensure(spec, signal);
-        } catch (error) {
-          if (signal?.aborted) throw signal.reason;
-          const wanted = attachments(owner, spec, publicPool);
-          const own = seen(spec.instance).then((all) => all.find((one) => one.fingerprint === spec.fingerprint)?.id);
-          const stranger = await own.then((id) => strangerFault(docker, spec.instance, id, wanted)).catch(() => undefined);
-          if (stranger) throw stranger;
-          throw engineFault(`bring instance ${spec.instance} to its wanted state`, error);
-        }
+    ensure: (spec, signal) => working(spec, signal, (all) => bring(spec, signal, all)),
+    fit: (spec, signal) =>
+      working(spec, signal, async (all) => {
+        const runs = all.some(({ fingerprint, state }) => fingerprint === spec.fingerprint && state === "running");
+        return runs ? bring(spec, signal, all) : undefined;
       }),
 
     remove: (instance) =>
