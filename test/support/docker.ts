@@ -1,7 +1,8 @@
 import { randomInt, randomUUID } from "node:crypto";
+import { networkInterfaces } from "node:os";
 import Docker from "dockerode";
 import { describe } from "vitest";
-import { formatCidr, formatIpv4, overlaps, parseCidr, type Range } from "#backlot/kernel/addresses.js";
+import { formatCidr, formatIpv4, overlaps, parseCidr, parseIpv4, type Range } from "#backlot/kernel/addresses.js";
 import { type DockerDriverOptions, dockerDriver } from "#backlot/runtime/docker/driver.js";
 import { engineAnswers } from "#backlot/runtime/docker/engine.js";
 import { ownedThings, removeOwned } from "#backlot/runtime/docker/orphans.js";
@@ -17,13 +18,20 @@ export const describeDocker = (name: string, body: () => void): void => {
 
 export const docker = new Docker();
 
-/** A /24 of `pool` that no network on the engine has; taken at random so that test files side by side do not meet. */
+/** The range that an address with its prefix, `198.18.128.1/20`, lies in. */
+const rangeOf = (cidr: string): Range | undefined => {
+  const [address = "", length = ""] = cidr.split("/");
+  const [value, prefix] = [parseIpv4(address), Number(length)];
+  return value === undefined ? undefined : { base: value - (value % 2 ** (32 - prefix)), prefix, size: 2 ** (32 - prefix) };
+};
+
+/** A /24 of `pool` that no network on the engine has, nor an interface of this machine (another engine's, say); taken at random so that test files side by side do not meet. */
 const freeRange = async (pool: string): Promise<Range> => {
   const whole = parseCidr(pool);
   if (!whole) throw new Error(`${pool} is no CIDR`);
-  const taken = (await docker.listNetworks()).flatMap((network) =>
-    (network.IPAM?.Config ?? []).flatMap((config) => parseCidr(config.Subnet ?? "") ?? []),
-  );
+  const networks = (await docker.listNetworks()).flatMap((network) => (network.IPAM?.Config ?? []).map(({ Subnet }) => Subnet ?? ""));
+  const interfaces = Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map(({ cidr }) => cidr ?? ""));
+  const taken = [...networks, ...interfaces].flatMap((cidr) => rangeOf(cidr) ?? []);
   const count = whole.size / 256;
   const first = randomInt(count);
   for (let step = 0; step < count; step += 1) {
