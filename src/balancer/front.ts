@@ -1,5 +1,6 @@
 import http from "node:http";
 import type { Duplex } from "node:stream";
+import type { TLSSocket } from "node:tls";
 import { answerRefusal, parserRefusal, rawRefusal, sayLast } from "./answer.js";
 import type { Beat } from "./beat.js";
 import { type Refusal, requestRefusal } from "./headers.js";
@@ -178,10 +179,21 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
    * nothing can be said, and the kernel asks: see `Door`.
    */
   const onHalfClose = (seat: Seat) => {
+    let quietTurns = 0;
+    let quietBytes = -1;
     const timer = setInterval(() => {
       const [res] = seat.answers;
       if (!res || seat.stream.destroyed) return clearInterval(timer);
       if (!res.headersSent && seat.latest?.httpVersion === "1.1") res.writeContinue();
+      else if ("encrypted" in seat.stream) {
+        // TLS would swallow what the next branch asks for, and few of its clients half-close: ten turns in which nothing was said are as good as gone.
+        const { bytesWritten } = seat.stream as TLSSocket;
+        quietTurns = bytesWritten === quietBytes && seat.stream.writableLength === 0 ? quietTurns + 1 : 0;
+        quietBytes = bytesWritten;
+        if (quietTurns >= 10) seat.stream.destroy();
+      }
+      // Nothing is sent, but a reset that came is told; nobody else looks, since there is nothing to read or to write.
+      else if (seat.stream.writableLength === 0) seat.stream.write("");
     }, limits.halfClosedMs);
     seat.stream.once("close", () => clearInterval(timer));
   };

@@ -171,6 +171,13 @@ describe("the repaired http-proxy", () => {
       expect(reader.heard.text.length - reader.heard.text.indexOf("abc")).toBe(3 + rest.length);
     });
 
+    test("and is reset is let go, though its node is silent", async () => {
+      const { backend, reader } = await halfClosed("def");
+      await until(() => backend.open.size === 2);
+      reader.socket.resetAndDestroy();
+      await until(() => backend.open.size === 1, { what: "the node's connection freed" });
+    });
+
     test("is asked by the kernel whether it lives, since one that left looks alike", async () => {
       const { port, reader } = await halfClosed("def");
       // proc(5): 08 is CLOSE_WAIT; a timer of kind 02 is that of keep-alive.

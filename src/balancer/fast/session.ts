@@ -32,6 +32,8 @@ export class Session implements Downstream {
   #closeAfter = false;
   #leaving = false;
   /** Nothing will come any more. */
+  #quietTurns = 0;
+  #quietBytes = -1;
   #clientEnded = false;
   /** Not read from: something else has to happen first. */
   #clientPaused = false;
@@ -201,6 +203,15 @@ export class Session implements Downstream {
     if (!this.answerBegun) this.#client.write("HTTP/1.1 100 Continue\r\n\r\n", "latin1");
     // One who reads nothing at all holds a node.
     else if (this.#upstream.paused) return this.#patience.wait("reader", limits.readMs);
+    else if ("encrypted" in this.#client) {
+      // TLS would swallow what the next branch asks for, and few of its clients half-close: ten turns in which nothing was said are as good as gone.
+      const { bytesWritten } = this.#client;
+      this.#quietTurns = bytesWritten === this.#quietBytes ? this.#quietTurns + 1 : 0;
+      this.#quietBytes = bytesWritten;
+      if (this.#quietTurns >= 10) return void this.#client.destroy();
+    }
+    // Nothing is sent, but a reset that came is told; nobody else looks, since there is nothing to read or to write.
+    else this.#client.write("");
     const answerLeftMs = this.#upstream.startedMs + limits.answerMs - performance.now();
     if (!this.answerBegun && answerLeftMs <= 0) return this.#upstream.timedOut();
     this.#patience.wait("half-closed", limits.halfClosedMs);
