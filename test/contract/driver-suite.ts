@@ -622,7 +622,9 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
         await driver.volumes.ensure(volume({ instance: 2 }));
         await world.volume.write(2, "data", "ready-for-use");
         await driver.volumes.ensure(volume({ instance: null }));
-        await driver.ensure(spec({ volumes: ["data"], ...script('#!/bin/sh\ncat "$BACKLOT_MACHINE/mnt/data/file" || echo too early\n') }));
+        await driver.ensure(
+          spec({ volumes: [{ volume: 1, label: "data" }], ...script('#!/bin/sh\ncat "$BACKLOT_MACHINE/mnt/data/file" || echo too early\n') }),
+        );
         await driver.volumes.ensure(volume());
         await scriptEnd(driver, 1);
         expect(await until(async () => (await driver.log(1)).includes("deploy script ended") && driver.log(1))).toContain("ready-for-use");

@@ -38,8 +38,9 @@ const withByte = (bytes: Buffer, at: number): Buffer => {
   return changed;
 };
 
-test("everything in the folder is for its owner only", async () => {
+test("everything in the folder is for its owner only, from its making on", async () => {
   const folder = tempFolder();
+  problems.length = 0;
   const store = await open(folder);
   await add(store, "a");
   await store.close();
@@ -47,6 +48,7 @@ test("everything in the folder is for its owner only", async () => {
   expect(statSync(folder).mode & 0o777).toBe(0o700);
   expect(files(folder)).toEqual(["journal.1.jsonl", "journal.2.jsonl", "state.json", "state.json.previous"]);
   for (const name of files(folder)) expect(statSync(join(folder, name)).mode & 0o777, name).toBe(0o600);
+  expect(problems).toEqual([]);
 });
 
 test("files are for their owner only whatever the umask is, and so are files from elsewhere", async () => {
