@@ -1,7 +1,8 @@
 import { randomInt, randomUUID } from "node:crypto";
+import { networkInterfaces } from "node:os";
 import Docker from "dockerode";
 import { describe } from "vitest";
-import { formatCidr, formatIpv4, overlaps, parseCidr, type Range } from "#backlot/kernel/addresses.js";
+import { formatCidr, formatIpv4, overlaps, parseCidr, parseIpv4, type Range } from "#backlot/kernel/addresses.js";
 import { type DockerDriverOptions, dockerDriver } from "#backlot/runtime/docker/driver.js";
 import { engineAnswers } from "#backlot/runtime/docker/engine.js";
 import { ownedThings, removeOwned } from "#backlot/runtime/docker/orphans.js";
@@ -21,9 +22,18 @@ export const docker = new Docker();
 const freeRange = async (pool: string): Promise<Range> => {
   const whole = parseCidr(pool);
   if (!whole) throw new Error(`${pool} is no CIDR`);
-  const taken = (await docker.listNetworks()).flatMap((network) =>
+  const networks = (await docker.listNetworks()).flatMap((network) =>
     (network.IPAM?.Config ?? []).flatMap((config) => parseCidr(config.Subnet ?? "") ?? []),
   );
+  // Another engine of a test has its bridges here too.
+  const interfaces = Object.values(networkInterfaces()).flatMap((addresses) =>
+    (addresses ?? []).flatMap(({ address, cidr }) => {
+      const base = parseIpv4(address);
+      const size = 2 ** (32 - Number(cidr?.split("/")[1]));
+      return base === undefined ? [] : [{ base: base - (base % size), prefix: 32 - Math.log2(size), size }];
+    }),
+  );
+  const taken = [...networks, ...interfaces];
   const count = whole.size / 256;
   const first = randomInt(count);
   for (let step = 0; step < count; step += 1) {
