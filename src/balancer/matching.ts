@@ -18,24 +18,51 @@ export interface Matcher extends Disposable {
   match(source: string, text: string): Promise<Matched["verdict"]>;
 }
 
-/** The thread starts with the first match. */
+interface Wish {
+  text: string;
+  settle(verdict: Matched["verdict"]): void;
+}
+
+/** The thread starts with the first match. Expressions take turns in it: however many texts one has waiting, another's waits for one of them. */
 export const openMatcher = (): Matcher => {
-  const waiting = new Map<number, (verdict: Matched["verdict"]) => void>();
+  /** By expression, in the order of their turns; the first is the one whose turn it is, if there is any. */
+  const waiting = new Map<string, Wish[]>();
+  let current: Wish | undefined;
   let worker: Worker | undefined;
   let lastId = 0;
   let closed = false;
 
   const lost = (): void => {
     worker = undefined;
-    for (const settle of waiting.values()) settle({ ok: false, reason: "the body could not be matched: the thread for it was lost" });
+    const all = [...(current ? [current] : []), ...[...waiting.values()].flat()];
+    current = undefined;
     waiting.clear();
+    for (const { settle } of all) settle({ ok: false, reason: "the body could not be matched: the thread for it was lost" });
+  };
+
+  const next = (): void => {
+    const [first] = waiting;
+    if (current || !worker || !first) return;
+    const [source, wishes] = first;
+    current = wishes.shift();
+    if (current) worker.postMessage({ id: ++lastId, source, text: current.text } satisfies Match);
+  };
+
+  const endTurn = (verdict: Matched["verdict"]): void => {
+    current?.settle(verdict);
+    current = undefined;
+    const [first] = waiting;
+    if (!first) return;
+    const [source, wishes] = first;
+    waiting.delete(source);
+    if (wishes.length > 0) waiting.set(source, wishes);
+    next();
   };
 
   const start = (): Worker => {
     const thread = new Worker(new URL("./matching-worker.js", import.meta.url), { execArgv: [], resourceLimits: { maxOldGenerationSizeMb: 32 } });
     thread.on("message", ({ id, verdict }: Matched) => {
-      waiting.get(id)?.(verdict);
-      waiting.delete(id);
+      if (id === lastId) endTurn(verdict);
     });
     thread.on("error", () => undefined); // its "exit" follows
     thread.on("exit", () => {
@@ -55,8 +82,10 @@ export const openMatcher = (): Matcher => {
           // A machine that is out of threads.
           return resolve({ ok: false, reason: `the body could not be matched: ${(error as Error).message}` });
         }
-        waiting.set(++lastId, resolve);
-        worker.postMessage({ id: lastId, source, text } satisfies Match);
+        const wishes = waiting.get(source) ?? [];
+        wishes.push({ text, settle: resolve });
+        waiting.set(source, wishes);
+        next();
       }),
     close: async () => {
       closed = true;

@@ -104,7 +104,7 @@ const claimAddresses = async ({ cloud, driver }: JobGround, row: InstanceRow, si
     const other = cloud.store.get("instance", id);
     if (other?.power !== "on" || other.job || !observed(cloud.store, "instance", id)?.running) continue;
     try {
-      await driver.ensure(machineSpec(cloud, other), signal);
+      await driver.fit(machineSpec(cloud, other), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       remarks.push(`${other.label} may still answer at an address they share, and is asked again: ${reasonOf(error)}`);

@@ -3,7 +3,7 @@ import { carriedBy } from "../resources/addresses/carrier.js";
 import type { Cloud } from "../resources/cloud.js";
 import { type DiskRow, disksOf, isBootable } from "../resources/disks/disk.js";
 import type { InstanceRow } from "../resources/instances/instance.js";
-import { mountableLabels } from "../resources/volumes/volume.js";
+import { mountableVolumes } from "../resources/volumes/volume.js";
 import type { DeployScript, MachineSpec } from "../runtime/driver.js";
 
 const deployScript = (cloud: Cloud, disk: DiskRow | undefined): DeployScript | null => {
@@ -38,7 +38,7 @@ export const machineSpec = (cloud: Cloud, row: InstanceRow): MachineSpec => {
     publicAddresses: [...addresses.filter((entry) => entry.public).map((entry) => entry.address), ...carriedBy(cloud, row.id)],
     privateAddresses: addresses.filter((entry) => !entry.public).map((entry) => entry.address),
     shared: addresses.filter(isShared).map((entry) => entry.address),
-    volumes: mountableLabels(cloud.store, row.id),
+    volumes: mountableVolumes(cloud.store, row),
     rootPassHash: disk?.rootPassHash ?? null,
     authorizedKeys: disk?.authorizedKeys ?? [],
     script: deployScript(cloud, disk),

@@ -151,15 +151,15 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     });
   };
 
-  /** A failure is tried again, so what made it due must not be forgotten. */
+  /** A failure is tried again, so what made it due must not be forgotten. One that died meanwhile is the watchdog's: its next look tells. */
   const ensureAgain = async (id: number, spec: MachineSpec, signal: AbortSignal): Promise<void> => {
     const freed = freedOf(store, id);
     // A network device that is exchanged takes its counters along.
     await measure(id);
     try {
-      const { script } = await driver.ensure(spec, signal);
+      const machine = await driver.fit(spec, signal);
       // A runtime may let a deploy script end before it changes what is under it; its end is a hint, and then this is due once more.
-      if (script?.exitCode === null) moved.add(id);
+      if (!machine || machine.script?.exitCode === null) moved.add(id);
       else await letGo(freed);
     } catch (error) {
       moved.add(id);
@@ -184,7 +184,7 @@ export const openMachines = ({ cloud, driver, onFailure, measure }: MachinesOpti
     if (!machine?.running || machine.boots !== row.boots || machine.fingerprint !== spec.fingerprint) return mend(row, machine);
     diedAt.delete(row.id);
     see(row, machine);
-    // Addresses may have come or gone. Not on every look: a machine that dies at this moment is the watchdog's, and ensure would start it.
+    // Addresses may have come or gone.
     const isDue = [startup.delete(row.id), moved.delete(row.id), !hasAddresses(machine, spec)].includes(true);
     if (isDue) await ensureAgain(row.id, spec, signal);
     await tellScript(row, machine);

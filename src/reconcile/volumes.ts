@@ -12,6 +12,14 @@ import { repeat } from "./repeat.js";
 
 type Volumes = Pick<RuntimeDriver, "volumes">;
 
+const tooLate = () =>
+  new Fault("unavailable", [
+    {
+      reason:
+        "It was to be there for this boot only, and this runtime mounts it at a boot. Attach it while the instance is off, or for all boots (`persist_across_boots`).",
+    },
+  ]);
+
 interface VolumesOptions {
   cloud: Cloud;
   driver: Volumes;
@@ -121,6 +129,7 @@ export const openVolumes = ({ cloud, driver, onFailure }: VolumesOptions): Dispo
       const spec = volumeSpec(cloud, row);
       if (job.verb === "attach" && spec.instance === null) throw new Fault("unavailable", [{ reason: "The instance is being deleted." }]);
       state = await volumes.ensure(spec);
+      if (job.verb === "attach" && state.atNextBoot && row.forBoot !== null) throw tooLate();
     } catch (error) {
       if (job.verb === "attach") await volumes.ensure({ ...volumeSpec(cloud, row), instance: null }).catch(() => {}); // the event tells the first reason
       see(row.id, { path: null, problem: reasonOf(error) });

@@ -19,6 +19,8 @@ export interface RuntimeDriver extends Disposable {
    * Resolves when it is running and its address is dialable (`running: true`) or is stopped (`running: false`); it does not wait for the deploy script.
    */
   ensure(spec: MachineSpec, signal?: AbortSignal): Promise<Machine>;
+  /** As `ensure` for a machine that runs. One that does not is left alone, and undefined: whether what died is started again is another's to say. */
+  fit(spec: MachineSpec, signal?: AbortSignal): Promise<Machine | undefined>;
   /** Stops and removes the machine and all that belongs to it. Absent is success. Waits until it is gone. */
   remove(instance: number): Promise<void>;
   /**
@@ -102,8 +104,8 @@ export interface MachineSpec {
   privateAddresses: readonly string[];
   /** Those of its addresses that another machine may have had meanwhile: neighbours are told where they are now. None when absent. */
   shared?: readonly string[];
-  /** Labels of volumes that its boot waits for, 10 s at the most, before it runs script and services. */
-  volumes?: readonly string[];
+  /** Volumes that its boot waits for, 10 s at the most, before it runs script and services; `label` is the name in `/mnt`. */
+  volumes?: ReadonlyArray<{ volume: number; label: string }>;
   /** crypt(3) string (`$6$…`) for root; never a password. */
   rootPassHash: string | null;
   authorizedKeys: readonly string[];
@@ -176,7 +178,8 @@ export interface RuntimeVolumes {
   list(): Promise<number[]>;
   /**
    * Makes it exist, grows it to its size (it never shrinks), and has it mounted in the wanted machine and in no other. A machine that does
-   * not run has nothing mounted: call again when it runs. Costs next to nothing when nothing changed.
+   * not run has nothing mounted: call again when it runs. Where a volume can be mounted at a boot only, all this is true of each machine from
+   * its next boot on, by `MachineSpec.volumes`. Costs next to nothing when nothing changed.
    */
   ensure(spec: VolumeSpec): Promise<VolumeState>;
   /** Unmounts it everywhere and removes it with its data. Absent is success. */
@@ -197,8 +200,10 @@ export interface VolumeSpec {
 export interface VolumeState {
   /** Where the machine has it mounted now; null when it has not. */
   path: string | null;
-  /** What a reader should know of how it went; a sentence, or null. */
+  /** What a reader should know of how it went; sentences, or null. */
   note: string | null;
+  /** The machine runs without it, and has it from its next boot on: nothing can be mounted in a running one here. False when absent. */
+  atNextBoot?: boolean;
 }
 
 export interface RuntimeCapabilities {

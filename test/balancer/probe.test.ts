@@ -161,6 +161,14 @@ describe("http_body", () => {
     clearImmediate(counting);
     expect((at.at(-1) ?? 0) - (at[0] ?? 0)).toBeGreaterThan(20 * at.length);
   });
+  test("one that is slow on many texts lets another have its turn after one of them", async () => {
+    const own = openMatcher();
+    const order: string[] = [];
+    const asked = (source: string) => own.match(source, `${"a".repeat(60)}b`).then(() => order.push(source));
+    await Promise.all([...Array.from({ length: 5 }, () => asked("^(a+)+$")), asked("b$"), asked("b$")]);
+    expect(order.slice(0, 4)).toEqual(["^(a+)+$", "b$", "^(a+)+$", "b$"]);
+    await own.close();
+  });
   test("a thread that is gone is a reason, and closing ends what waits", async () => {
     const own = openMatcher();
     const first = own.match("^(a+)+$", `${"a".repeat(60)}b`);

@@ -163,6 +163,20 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
       expect(await world.startOf(1)).not.toBe(started);
     });
 
+    it("fits a machine that runs, and leaves one that died alone", async () => {
+      expect(await driver.fit(spec())).toBeUndefined();
+      expect(await driver.list()).toEqual([]);
+      const machine = await driver.ensure(spec());
+      const started = await world.startOf(1);
+      expect(await driver.fit(spec())).toEqual(machine);
+      expect(await world.startOf(1)).toBe(started);
+      await world.killHard(1);
+      await until(async () => !(await world.isAlive(1)), { what: "the end of instance 1" });
+      expect(await driver.fit(spec())).toBeUndefined();
+      expect(await world.isAlive(1)).toBe(false);
+      expect(await machineOf(driver, 1)).toMatchObject({ running: false });
+    });
+
     it("kills the whole machine when told to, and an absent one is success", async () => {
       await driver.ensure(spec(helloWeb));
       await servedPage(driver, spec().privateAddresses[0], 8000);
@@ -608,7 +622,9 @@ export const driverSuite = (name: string, make: () => Promise<Ground>): void => 
         await driver.volumes.ensure(volume({ instance: 2 }));
         await world.volume.write(2, "data", "ready-for-use");
         await driver.volumes.ensure(volume({ instance: null }));
-        await driver.ensure(spec({ volumes: ["data"], ...script('#!/bin/sh\ncat "$BACKLOT_MACHINE/mnt/data/file" || echo too early\n') }));
+        await driver.ensure(
+          spec({ volumes: [{ volume: 1, label: "data" }], ...script('#!/bin/sh\ncat "$BACKLOT_MACHINE/mnt/data/file" || echo too early\n') }),
+        );
         await driver.volumes.ensure(volume());
         await scriptEnd(driver, 1);
         expect(await until(async () => (await driver.log(1)).includes("deploy script ended") && driver.log(1))).toContain("ready-for-use");

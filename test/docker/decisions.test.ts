@@ -80,7 +80,7 @@ describe("what the Docker driver decides", () => {
 
   it("asks the engine for nothing secret", () => {
     const request = JSON.stringify(
-      createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t", isGuest: true }, at("public", "198.18.0.9"), {
+      createRequest({ owner: "o", stateFolder: "/s" }, spec, { tag: "t", isGuest: true }, at("public", "198.18.0.9"), new Map(), {
         cpus: 2,
         resolvers: [],
         scriptPatienceMs: 1_000,

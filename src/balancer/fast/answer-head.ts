@@ -27,8 +27,8 @@ const statusOf = (text: string, lineEnd: number): number => {
 };
 
 /**
- * Reads the head of a node's answer: the first `size` characters of `text` (latin1), without the empty line. `undefined`: it is not HTTP, or framed in a way that two readers could
- * understand differently (RFC 9112 section 6.3); the client is told 502.
+ * Reads the head of a node's answer: the first `size` characters of `text` (latin1), without the empty line. `undefined`: it is not HTTP, or
+ * framed in a way that two readers could understand differently (RFC 9112 section 6.3); the client is told 502.
  */
 export const plainAnswer = (text: string, size: number, dropped?: ReadonlySet<string>): PlainAnswer | undefined => {
   const lineEnd = text.indexOf("\r\n");

@@ -166,7 +166,8 @@ export const volumeRoutes = [
     method: "POST",
     path: `${path}/attach`,
     scope: ["volumes", "instances"],
-    summary: "Attaches a volume to an instance of its region: it is mounted at `/mnt/LABEL` while that runs.",
+    summary:
+      "Attaches a volume to an instance of its region: it is mounted at `/mnt/LABEL` while that runs (a runtime that mounts at a boot only: from the next on).",
     body: attachBody as never,
     answers: "one",
     shows: "Volume",

@@ -62,9 +62,11 @@ const byInstance = (row: VolumeRow) => row.instanceId ?? 0;
 
 export const volumesOf = (reader: Reader, instanceId: number): readonly VolumeRow[] => reader.find("volume", byInstance, instanceId);
 
-/** Labels of the volumes that an instance finds when it boots. */
-export const mountableLabels = (reader: Reader, instanceId: number): string[] =>
-  volumesOf(reader, instanceId).flatMap((row) => (row.made && row.jobs[0]?.verb !== "detach" ? [row.label] : []));
+/** The volumes that an instance finds at its boot `boots`. */
+export const mountableVolumes = (reader: Reader, { id, boots }: Pick<InstanceRow, "id" | "boots">): Array<{ volume: number; label: string }> =>
+  volumesOf(reader, id)
+    .filter(({ made, jobs, forBoot }) => made && jobs[0]?.verb !== "detach" && (forBoot === null || forBoot >= boots))
+    .map((row) => ({ volume: row.id, label: row.label }));
 
 /** Contract 11. */
 export const volumeView = ({ store, mayName }: Pick<Cloud, "store" | "mayName">, row: VolumeRow, reader: Pick<CloudStore | Tx, "get"> = store) => ({

@@ -3,7 +3,10 @@ import type { VolumeRights } from "./volume-helper.js";
 
 const volumeRow = (rights: VolumeRights | undefined): RuntimeCapabilities["rows"][number] => {
   const subject = "Volumes";
-  if (rights && "refused" in rights) return { subject, real: false, note: `Not to be had: this engine refuses what they need (${rights.refused}).` };
+  if (rights && "refused" in rights) {
+    const why = `this engine refuses the helper that mounts them in a running machine (${rights.refused})`;
+    return { subject, real: true, note: `A plain engine volume, mounted at /mnt/LABEL when its machine boots next. Size: not enforced, for ${why}.` };
+  }
   const place = "mounted at /mnt/LABEL in the running machine";
   if (rights?.growth === "none")
     return { subject, real: true, note: `A folder, ${place}. Size: not enforced, for this engine grants no loop devices (${rights.reason}).` };

@@ -22,9 +22,20 @@ export interface SeenContainer {
   isGuest: boolean;
   /** Network name -> the address it is fixed to there. */
   addresses: ReadonlyMap<string, string>;
+  /** What of the engine's volumes it was made with, ours and its image's. */
+  mounts: EngineMounts;
+  /** Made anew from its own disk (remakes.ts): it has begun even while it was never started. */
+  isRemade: boolean;
+  /** Engine volumes that end with it. */
+  carried: readonly string[];
   /** Why it does not run, once it was looked at closely. */
   end?: string | undefined;
 }
+
+export const isLive = (state: string): boolean => state === "running" || state === "paused" || state === "restarting";
+
+/** Engine volume -> where a container has it. Fixed when a container is made. */
+export type EngineMounts = ReadonlyMap<string, string>;
 
 /** A network this machine belongs on, with its address there; `key` is a region id or "public". */
 export interface Attachment {
@@ -55,6 +66,15 @@ const pidsLimit = 1024;
 const leastMemoryMib = 6;
 export const stopGraceSeconds = 3;
 
+export const engineMounts = (mounts: ReadonlyArray<{ Type: string; Name?: string | undefined; Destination: string }> | undefined): EngineMounts =>
+  new Map((mounts ?? []).flatMap(({ Type, Name, Destination }) => (Type === "volume" && Name ? [[Name, Destination] as const] : [])));
+
+/** As the engine takes them. What lies at that path of an image is not copied into an empty volume: it is the volume's own place. */
+export const mountRequest = (mounts: EngineMounts): Docker.MountSettings[] =>
+  [...mounts].map(([Source, Target]) => ({ Type: "volume", Source, Target, VolumeOptions: { NoCopy: true } }) as Docker.MountSettings);
+
+export const carriedVolumes = (on: Readonly<Record<string, string>> | undefined): string[] => (on?.[labels.carried] ?? "").split(" ").filter(Boolean);
+
 /** Undefined for a container without our instance label, which is none of ours. */
 export const seenContainer = (info: Docker.ContainerInfo): SeenContainer | undefined => {
   const instance = Number(info.Labels[labels.instance]);
@@ -77,6 +97,9 @@ export const seenContainer = (info: Docker.ContainerInfo): SeenContainer | undef
         (network.IPAMConfig as { IPv4Address?: string } | null)?.IPv4Address ?? network.IPAddress,
       ]),
     ),
+    mounts: engineMounts(info.Mounts),
+    isRemade: (info.Labels[labels.remade] ?? "") !== "",
+    carried: carriedVolumes(info.Labels),
   };
 };
 
@@ -141,6 +164,7 @@ export const createRequest = (
   spec: MachineSpec,
   image: { tag: string; substituted?: string; isGuest: boolean },
   on: Attachment,
+  mounts: EngineMounts,
   host: { cpus: number; resolvers: readonly string[]; scriptPatienceMs: number },
 ): Docker.ContainerCreateOptions => {
   return {
@@ -160,10 +184,13 @@ export const createRequest = (
       // Said even when empty: an image that was made from a machine has that machine's labels.
       [labels.script]: spec.script ? String(spec.script.id) : "",
       [labels.substituted]: image.substituted ?? "",
+      [labels.remade]: "",
+      [labels.carried]: "",
     },
     HostConfig: {
       NetworkMode: on.name,
       ...limitsOf(spec, host.cpus),
+      Mounts: mountRequest(mounts),
       PidsLimit: pidsLimit,
       CapDrop: ["ALL"],
       CapAdd: serverCapabilities,
@@ -191,7 +218,7 @@ export const attachmentSteps = (has: ReadonlyMap<string, string>, wanted: readon
 
 /** Pure: what has to happen for a machine to run, or not to, as the spec says. */
 export const powerStep = (spec: MachineSpec, state: string, boots: number): "none" | "first-start" | "start" | "restart" | "unpause" | "stop" => {
-  const live = state === "running" || state === "paused" || state === "restarting";
+  const live = isLive(state);
   if (!spec.running) return live ? "stop" : "none";
   if (!live) return state === "created" ? "first-start" : "start";
   if (boots < spec.boots) return "restart";

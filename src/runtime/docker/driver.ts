@@ -13,6 +13,7 @@ import {
   attachments,
   createRequest,
   extraAddresses,
+  isLive,
   limitsOf,
   machineOf,
   powerStep,
@@ -30,7 +31,9 @@ import { defaultImageMap, guestImages } from "./guest-image.js";
 import { type ImageMap, isOwnGuestImage } from "./images.js";
 import { containerName, labels, parkedName } from "./labels.js";
 import { engineNetworks } from "./networks.js";
+import { isSameMounts, isTaken, ownMounts, plainMounts } from "./plain-volumes.js";
 import { type DialMode, engineRelays } from "./relays.js";
+import { engineRemakes } from "./remakes.js";
 import { settledGuests } from "./settled-guests.js";
 import { strangerFault } from "./strangers.js";
 import { helpersOf, volumeHelper } from "./volume-helper.js";
@@ -78,8 +81,6 @@ const releaseMs = 10_000;
  */
 const isSpent = ({ state }: SeenContainer, { boots }: GuestState, { running }: MachineSpec): boolean =>
   state === "removing" || state === "dead" || (running && boots === undefined && (state === "created" || state === "exited"));
-
-const isLive = (state: string): boolean => state === "running" || state === "paused" || state === "restarting";
 
 /** One machine an instance: the one that runs, else the one that has the instance's name, for the others are put aside. */
 const oneEach = (containers: readonly SeenContainer[]): SeenContainer[] => {
@@ -131,6 +132,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
 
   const copies = fileSystems(docker, owner);
   const captures = engineCaptures(docker, options, copies);
+  const remakes = engineRemakes(docker, options);
   /** Containers that stand still for a moment because a copy of them is made: nobody is to think that they died. */
   const still = new Set<string>();
   const standingStill = async (id: string, work: () => Promise<void>): Promise<void> => {
@@ -153,6 +155,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return rows.flatMap((row) => seenContainer(row) ?? []);
   };
   const handle = ({ id }: { id: string }) => docker.getContainer(id);
+  /** What is on its disk says nothing of a machine that was never started, unless it was made from that disk. */
+  const hasBegun = ({ state, isRemade }: SeenContainer): boolean => state !== "created" || isRemade;
   const helper = volumeHelper({
     docker,
     owner: options,
@@ -177,6 +181,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       tolerating([404, 409], () => handle(container).remove({ force: true, v: true })),
     );
     await tolerating([404], () => handle(container).wait({ condition: "removed" }));
+    await asking("remove what rests with a container", () => remakes.drop(container));
   };
 
   /**
@@ -230,7 +235,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     await ensureNetworks();
     const gateways = wanted.flatMap(({ subnet }) => parseCidr(subnet) ?? []).map(gatewayOf);
     const resolvers = (await options.guestResolvers?.(gateways)) ?? [];
-    const request = createRequest(options, spec, image, on, {
+    const mounts = await plainMounts(docker, owner, spec);
+    const request = createRequest(options, spec, image, on, mounts, {
       cpus: engineCpus,
       resolvers,
       scriptPatienceMs: options.scriptPatienceMs ?? scriptPatienceMs,
@@ -259,6 +265,9 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       substituted: image.substituted,
       isGuest: image.isGuest,
       addresses: new Map([[on.name, on.address ?? ""]]),
+      mounts,
+      isRemade: false,
+      carried: [],
     };
     await attach(container, spec);
     return container;
@@ -293,7 +302,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     if (step === "stop") return guestState(box);
     if (step === "none" || step === "unpause") return guest;
     guests.forget(container.id);
-    if (step === "first-start" && container.isGuest) await handOver(box, firstFiles(spec));
+    if (step === "first-start" && container.isGuest && guest.boots === undefined) await handOver(box, firstFiles(spec));
     else await putFiles(box, startFiles(spec));
     await start(container, spec);
     return { ...guest, boots: spec.boots, extraAddresses: "" };
@@ -312,6 +321,29 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     const announced = engines.filter((address) => shared.includes(address) || guest.extraAddresses.includes(`${address}/`));
     await applyExtraAddresses(docker, options, { image: tools, container: container.id, previous: guest.extraAddresses, extras, engines, announced });
   };
+
+  /** Before a machine that is there boots: what of the engine's volumes it boots with. What cannot be mounted would keep it from starting. */
+  const fitMounts = async (container: SeenContainer, guest: GuestState, spec: MachineSpec): Promise<SeenContainer> => {
+    const isStarting = ["first-start", "start", "restart"].includes(powerStep(spec, container.state, guest.boots ?? container.bootsAtCreation));
+    if (!isStarting) return container;
+    const has = ownMounts(owner, container.mounts);
+    const wanted = await plainMounts(docker, owner, spec);
+    for (const [name, path] of wanted) if (has.get(name) !== path && (await isTaken(handle(container), path))) wanted.delete(name);
+    if (isSameMounts(has, wanted)) return container;
+    if (container.state === "paused") await handle(container).unpause();
+    if (isLive(container.state)) await tolerating([304, 404], () => handle(container).stop({ t: stopGraceSeconds }));
+    return remakes.remake(container, wanted);
+  };
+
+  /** A machine that is off is made anew without an engine volume that is to go. */
+  const letGo = ({ instance, id }: SeenContainer, name: string): Promise<void> =>
+    inTurn(instance, async () => {
+      const container = (await remakes.settle(await seen(instance))).find((one) => one.id === id);
+      if (!container || isLive(container.state)) return;
+      if (!hasBegun(container)) return removeContainer(container);
+      const stays = [...ownMounts(owner, container.mounts)].filter(([other]) => other !== name);
+      await remakes.remake(container, new Map(stays));
+    });
 
   /** The instance's other machines: those to be kept are stopped and give up the name, the rest goes. */
   const setAside = async (all: readonly SeenContainer[], spec: MachineSpec): Promise<void> => {
@@ -338,11 +370,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     await asking(`give instance ${spec.instance} ${spec.memoryMib} MB and ${spec.vcpus} CPUs`, () => box.update(limits));
   };
 
-  const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
-    const all = await seen(spec.instance);
+  /** @param all the instance's containers, as they were a moment ago */
+  const bring = async (spec: MachineSpec, signal: AbortSignal | undefined, all: readonly SeenContainer[]): Promise<Machine> => {
     let container = all.find((one) => one.fingerprint === spec.fingerprint);
     await setAside(all, spec);
-    let guest = container && container.state !== "created" ? await guestState(handle(container)) : freshGuest;
+    let guest = container && hasBegun(container) ? await guestState(handle(container)) : freshGuest;
     if (container && (spec.image === null || isSpent(container, guest, spec))) {
       await removeContainer(container);
       container = undefined;
@@ -357,6 +389,8 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       await tailor(container, spec);
       moved = await attach(container, spec);
       if (moved && container.state === "running") await putFiles(handle(container), environmentFiles(spec));
+      signal?.throwIfAborted();
+      container = await fitMounts(container, guest, spec);
     }
     signal?.throwIfAborted();
     const before = guest;
@@ -369,8 +403,24 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     return machineOf({ ...container, addresses: new Map(has), state: spec.running ? "running" : "exited" }, guest);
   };
 
+  /** The instance's work in its turn, with what is known best of why it failed. */
+  const working = <T>(spec: MachineSpec, signal: AbortSignal | undefined, work: (all: readonly SeenContainer[]) => Promise<T>): Promise<T> =>
+    inTurn(spec.instance, async () => {
+      signal?.throwIfAborted();
+      try {
+        return await work(await remakes.settle(await seen(spec.instance)));
+      } catch (error) {
+        if (signal?.aborted) throw signal.reason;
+        const wanted = attachments(owner, spec, publicPool);
+        const own = seen(spec.instance).then((all) => all.find((one) => one.fingerprint === spec.fingerprint)?.id);
+        const stranger = await own.then((id) => strangerFault(docker, spec.instance, id, wanted)).catch(() => undefined);
+        if (stranger) throw stranger;
+        throw engineFault(`bring instance ${spec.instance} to its wanted state`, error);
+      }
+    });
+
   // Side by side: every start waits for it.
-  const [there, standing] = await Promise.all([seen(), networks.standing(), relays.prune()]);
+  const [there, standing] = await Promise.all([seen(), networks.standing(), relays.prune(), remakes.sweep()]);
   const runningNow = there.filter(({ state }) => state === "running");
   for (const { key, name, subnet } of standing)
     if (key !== "public") await relays.settle(key, subnet, runningNow.flatMap(({ addresses }) => addresses.get(name) || [])[0]);
@@ -381,7 +431,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       const { runtime, rows } = dockerCapabilities(helper.rights());
       return { runtime, rows: [...rows, ...relays.rows()] };
     },
-    volumes: engineVolumes({ docker, owner: options, helper, containers: async () => oneEach(await seen()) }),
+    volumes: engineVolumes({ docker, owner: options, helper, containers: async (all) => (all ? seen() : oneEach(await seen())), letGo }),
     images: { ...captures, capture: (instance, ...what) => inTurn(instance, () => captures.capture(instance, ...what)) },
 
     list: async (instance) => {
@@ -396,19 +446,11 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       return machines;
     },
 
-    ensure: (spec, signal) =>
-      inTurn(spec.instance, async () => {
-        signal?.throwIfAborted();
-        try {
-          return await ensure(spec, signal);
-        } catch (error) {
-          if (signal?.aborted) throw signal.reason;
-          const wanted = attachments(owner, spec, publicPool);
-          const own = seen(spec.instance).then((all) => all.find((one) => one.fingerprint === spec.fingerprint)?.id);
-          const stranger = await own.then((id) => strangerFault(docker, spec.instance, id, wanted)).catch(() => undefined);
-          if (stranger) throw stranger;
-          throw engineFault(`bring instance ${spec.instance} to its wanted state`, error);
-        }
+    ensure: (spec, signal) => working(spec, signal, (all) => bring(spec, signal, all)),
+    fit: (spec, signal) =>
+      working(spec, signal, async (all) => {
+        const runs = all.some(({ fingerprint, state }) => fingerprint === spec.fingerprint && state === "running");
+        return runs ? bring(spec, signal, all) : undefined;
       }),
 
     remove: (instance) =>
@@ -420,7 +462,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     copy: async (from, to) => {
       if ((await copies.tagOf(to)) !== undefined) return true;
       const [source] = await seen(undefined, from);
-      const isBooted = source && source.state !== "created" && (await guestState(handle(source))).boots !== undefined;
+      const isBooted = source && hasBegun(source) && (await guestState(handle(source))).boots !== undefined;
       if (source && isBooted) await inTurn(source.instance, () => standingStill(source.id, () => copies.capture(handle(source), to)));
       else {
         const tag = await copies.tagOf(from);
@@ -437,7 +479,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
     setRootPassword: async (fileSystem, hash) => {
       // One that was never started is given it at its first start.
       for (const container of await seen(undefined, fileSystem))
-        if (container.state !== "created") await asking("set a password", () => putFiles(handle(container), rootPassFiles(hash)));
+        if (hasBegun(container)) await asking("set a password", () => putFiles(handle(container), rootPassFiles(hash)));
     },
 
     counters: async (instance) => {

@@ -41,7 +41,7 @@ const machineEnvironment = (spec: MachineSpec): string =>
   assignments({
     BACKLOT_INSTANCE: String(spec.instance),
     BACKLOT_LABEL: spec.label,
-    BACKLOT_VOLUMES: (spec.volumes ?? []).join(" "),
+    BACKLOT_VOLUMES: (spec.volumes ?? []).map(({ label }) => label).join(" "),
     BACKLOT_PUBLIC_ADDRESS: spec.publicAddresses.join(" "),
     BACKLOT_PRIVATE_ADDRESS: spec.privateAddresses.join(" "),
     BACKLOT_BIND_ADDRESSES: "0.0.0.0",

@@ -22,6 +22,12 @@ export const labels = {
   network: "io.backlot.network",
   /** Volume id; on engine volumes only. */
   volume: "io.backlot.volume",
+  /** `plain` on engine volumes that are mounted as they are, when a machine boots; the others hold what the helper makes and mounts. */
+  volumeForm: "io.backlot.volume-form",
+  /** `yes` on a machine that was made anew from its own disk, and on that disk's image; empty on other machines. */
+  remade: "io.backlot.remade",
+  /** On those: names of the engine volumes without our labels that its image declared, and that go with it. Space separated. */
+  carried: "io.backlot.carried-volumes",
   /** On containers that live for a moment and are no machine; says what for. */
   helper: "io.backlot.helper",
   /** Region id; on relays only. */
@@ -63,7 +69,12 @@ export const containerName = (owner: string, instance: number): string => `backl
 export const parkedName = (owner: string, instance: number, fingerprint: string): string =>
   `${containerName(owner, instance)}-${nameSafe(fingerprint).slice(0, 12)}`;
 
-export const volumeName = (owner: string, volume: number): string => `backlot-${nameSafe(owner).slice(0, 8)}-volume-${volume}`;
+const volumePrefix = (owner: string): string => `backlot-${nameSafe(owner).slice(0, 8)}-volume-`;
+
+export const volumeName = (owner: string, volume: number): string => `${volumePrefix(owner)}${volume}`;
+
+/** Of that owner's engine volumes, not of one that an image declared. */
+export const isVolumeName = (owner: string, name: string): boolean => name.startsWith(volumePrefix(owner));
 
 /** The label of the instance where it can be a host name, else a name made from the id. */
 export const hostName = (label: string, instance: number): string => nameSafe(label) || `instance-${instance}`;

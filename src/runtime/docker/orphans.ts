@@ -1,4 +1,5 @@
 import type { EngineConnection } from "./connection.js";
+import { carriedVolumes } from "./container.js";
 import { asking, openEngine, tolerating } from "./engine.js";
 import { labels, thisHost } from "./labels.js";
 import { loopsOf, releaseLoop } from "./loops.js";
@@ -42,8 +43,11 @@ export const ownedThings = async (connection?: EngineConnection): Promise<OwnedT
     owners.set(key, things);
     return things;
   };
-  for (const row of containers)
-    of(row.Labels).containers.push({ id: row.Id, name: (row.Names[0] ?? "").replace(/^\//, ""), running: row.State === "running" });
+  for (const row of containers) {
+    const things = of(row.Labels);
+    things.containers.push({ id: row.Id, name: (row.Names[0] ?? "").replace(/^\//, ""), running: row.State === "running" });
+    things.volumes.push(...carriedVolumes(row.Labels));
+  }
   for (const row of networks) of(row.Labels ?? {}).networks.push({ id: row.Id, name: row.Name });
   for (const row of images) {
     // Engines before 25 name what has no tag `<none>:<none>`, which is no name: two such images share it, and it removes neither.

@@ -27,6 +27,10 @@ export interface VolumeHelper {
   run(task: VolumeTask, volumes: readonly string[]): Promise<VolumeAnswer>;
   /** What the engine granted; undefined before the first task. */
   rights(): VolumeRights | undefined;
+  /** Why the engine refuses the helper; undefined when it does not. */
+  refusal(): Promise<string | undefined>;
+  /** Fills an empty engine volume with a copy of another, by a container that has no rights beyond others; one cut off is begun anew. */
+  copy(from: string, to: string): Promise<void>;
   /** Removes helpers that a crash left. False: one of them is still at work, ask again. */
   sweep(): Promise<boolean>;
 }
@@ -58,6 +62,20 @@ const attempts = [
   { growth: "none", sized: false, extra: [] },
 ] as const;
 type Attempt = (typeof attempts)[number];
+
+/** To copy files with owners, modes and capabilities; of what an engine gives any container. */
+const copyCapabilities = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP"];
+/** What is there and not marked is whole. The mark is locked as well, so that two copies of one volume take turns, whoever started them. */
+const copyProgram = `set -e
+cd /to
+[ -e .backlot-copy ] || [ -z "$(ls -A)" ] || exit 0
+exec 9>>.backlot-copy
+flock 9
+[ -e .backlot-copy ] || exit 0
+find . -mindepth 1 -maxdepth 1 ! -name .backlot-copy -exec rm -rf {} +
+cp -a --reflink=auto /from/. .
+sync
+rm -rf .backlot-copy`;
 
 const remedy = "Use an engine that grants a container SYS_ADMIN and the host's process namespace, or the process runtime.";
 
@@ -93,15 +111,20 @@ export const volumeHelper = ({ docker, owner, image, loopDevices, left, refusalM
 
   const runOnce = async (task: VolumeTask, volumes: readonly string[], attempt: Attempt): Promise<VolumeAnswer> => {
     text ??= readFile(program, "utf8");
-    const helper = await docker.createContainer(request(await image(), await text, task, volumes, attempt));
+    const { line } = await lastWords(request(await image(), await text, task, volumes, attempt));
+    const answer = (line.startsWith("{") ? JSON.parse(line) : { error: line || "it ended without a word" }) as VolumeAnswer | { error: string };
+    if ("error" in answer) throw new Fault("unavailable", [{ reason: `The helper that mounts volumes failed: ${answer.error}.` }]);
+    return answer;
+  };
+
+  /** Runs a container to its end, and removes it. */
+  const lastWords = async (asked: Docker.ContainerCreateOptions): Promise<{ line: string; exitCode: number }> => {
+    const helper = await docker.createContainer(asked);
     try {
       await helper.start();
-      await helper.wait();
+      const { StatusCode } = (await helper.wait()) as { StatusCode: number };
       const said = framesText((await helper.logs({ stdout: true, stderr: true })) as Buffer);
-      const line = said.toString().trim().split("\n").pop() ?? "";
-      const answer = (line.startsWith("{") ? JSON.parse(line) : { error: line || "it ended without a word" }) as VolumeAnswer | { error: string };
-      if ("error" in answer) throw new Fault("unavailable", [{ reason: `The helper that mounts volumes failed: ${answer.error}.` }]);
-      return answer;
+      return { line: said.toString().trim().split("\n").pop() ?? "", exitCode: StatusCode };
     } finally {
       await tolerating([404, 409], () => helper.remove({ force: true }));
     }
@@ -146,6 +169,19 @@ export const volumeHelper = ({ docker, owner, image, loopDevices, left, refusalM
       return runOnce(task, volumes, attempts.find(({ growth }) => growth === has.growth) ?? attempts[0]);
     },
     rights: () => granted,
+    refusal: async () => {
+      const has = await rights();
+      return "refused" in has ? has.refused : undefined;
+    },
+    copy: async (from, to) => {
+      const { line, exitCode } = await lastWords({
+        Image: await image(),
+        Entrypoint: ["/bin/sh", "-c", copyProgram],
+        Labels: { ...ownerLabels(owner), [labels.helper]: "volume" },
+        HostConfig: { Binds: [`${from}:/from:ro`, `${to}:/to:nocopy`], NetworkMode: "none", CapDrop: ["ALL"], CapAdd: copyCapabilities },
+      });
+      if (exitCode !== 0) throw new Fault("unavailable", [{ reason: `Its data could not be copied: ${line || `exit status ${exitCode}`}.` }]);
+    },
     sweep: async () => {
       const known = (await helpersOf(docker, owner)).filter(({ Id }) => left.includes(Id));
       const over = known.filter(({ State }) => State !== "running");

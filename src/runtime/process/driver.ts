@@ -195,9 +195,8 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
       await removeDisk(folderOf(instance));
     });
 
-  const ensure = async (spec: MachineSpec, signal: AbortSignal | undefined): Promise<Machine> => {
+  const bring = async (spec: MachineSpec, signal: AbortSignal | undefined, remains: Remains): Promise<Machine> => {
     signal?.throwIfAborted();
-    const remains = await look(spec.instance);
     const bindAddresses = bindAddressesOf(spec);
     const steps = stepsTo(spec, remains, bindAddresses);
     if (!steps.halt && !steps.create && !steps.start) return notice(spec.instance, remains);
@@ -245,7 +244,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     capabilities: () => processCapabilities(allowHostScripts),
     volumes: folderVolumes(stateFolder, async (instance) => leaderOf(await look(instance)) !== undefined),
     list,
-    ensure: (spec, signal) => inTurn(spec.instance, () => ensure(spec, signal)),
+    ensure: (spec, signal) => inTurn(spec.instance, async () => bring(spec, signal, await look(spec.instance))),
+    fit: (spec, signal) =>
+      inTurn(spec.instance, async () => {
+        const remains = await look(spec.instance);
+        return leaderOf(remains) ? bring(spec, signal, remains) : undefined;
+      }),
     remove: removeMachine,
     copy,
     discard,

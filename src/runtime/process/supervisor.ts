@@ -134,7 +134,7 @@ export const machineEnvironment = (
   BACKLOT_SERVICES: `${place.folder}/services`,
   BACKLOT_LABEL: printable(spec.label),
   BACKLOT_REGION: spec.region,
-  BACKLOT_VOLUMES: (spec.volumes ?? []).join(" "),
+  BACKLOT_VOLUMES: (spec.volumes ?? []).map(({ label }) => label).join(" "),
   BACKLOT_PRIVATE_ADDRESS: spec.privateAddresses[0] ?? "",
   BACKLOT_PUBLIC_ADDRESS: spec.publicAddresses[0] ?? "",
   BACKLOT_MINIMAL: spec.minimal ? "1" : "",
