@@ -70,6 +70,8 @@ export const leaks = ({ secrets, heard }: SecretAccount): string[] =>
 const startChild = async (config: Config, log: (text: string) => void): Promise<{ child: ChildProcess; url: string; token: string }> => {
   const path = fileURLToPath(new URL("../api/restart-child.mjs", import.meta.url));
   const child = spawn(process.execPath, [path], { stdio: ["pipe", "pipe", "pipe"] });
+  // A test that fails or takes too long leaves before it has stopped it.
+  process.once("exit", () => child.kill("SIGKILL"));
   child.stderr?.on("data", (bytes) => log(String(bytes)));
   child.stdin?.end(JSON.stringify(config));
   for await (const line of createInterface({ input: child.stdout ?? process.stdin })) return { ...JSON.parse(line), child };
