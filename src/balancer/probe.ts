@@ -136,6 +136,7 @@ export class Probe implements Outcome {
 
   closed(): void {
     this.#closed = true;
+    this.#end = undefined; // its socket may be another check's by now
     this.#leave();
   }
 
