@@ -38,10 +38,12 @@ describeDocker("Backlot's own image, by docker compose", () => {
     expect(status, JSON.stringify(body)).toBe(200);
     return body;
   };
-  const page = async (): Promise<string | undefined> =>
-    /instance=(web-\d)/.exec(
-      await fetch(`http://127.0.0.1:${firstPort}/`, { headers: { connection: "close" } }).then((answer) => answer.text()),
-    )?.[1];
+  /** Who answered; else what was answered. */
+  const page = async (): Promise<string> => {
+    const answer = await fetch(`http://127.0.0.1:${firstPort}/`, { headers: { connection: "close" } });
+    const text = await answer.text();
+    return /instance=(web-\d)/.exec(text)?.[1] ?? `${answer.status} ${text}`;
+  };
   const runInside = async (words: string[], binds: string[]): Promise<string> => {
     const container = await docker.createContainer({
       Image: opened.image,
@@ -110,7 +112,7 @@ describeDocker("Backlot's own image, by docker compose", () => {
     const before = await relayOf();
     await compose("kill", "-s", "SIGKILL");
     await up();
-    await until(async () => (await page()) !== undefined, { ...within, what: "a page again" });
+    await until(async () => /^web-/.test(await page()), { ...within, what: "a page again" });
     expect(await relayOf()).toBe(before);
     const said = JSON.parse(await compose("exec", "-T", "backlot", "backlot", "doctor", "--json"));
     const problems = said.findings.filter(({ level, check }: Json) => level === "problem" && check !== "leftovers");
@@ -121,7 +123,8 @@ describeDocker("Backlot's own image, by docker compose", () => {
     const { id } = await ok(api.post("/v4/volumes", { label: "data", region: "us-east", size: 10, cloud_id: 2 }));
     await until(async () => (await api.get(`/v4/volumes/${id}`)).body.io_ready, { ...within, what: "the volume" });
     await compose("kill", "-s", "SIGKILL");
-    const [image] = (await docker.listImages({ filters: { label: ["io.backlot.guest"] } })).flatMap(({ RepoTags }) => RepoTags ?? []);
+    const images = await docker.listImages({ filters: { label: ["io.backlot.guest"], reference: ["backlot/guest"] } });
+    const [image] = images.flatMap(({ RepoTags }) => RepoTags ?? []);
     const lookAlikes = [
       await docker.createContainer({ name: `backlot-${owner.slice(0, 8)}-9`, Image: image ?? "", Labels: {} }),
       await docker.createContainer({
