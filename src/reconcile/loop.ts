@@ -60,7 +60,8 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
   const due = new DueQueue<Key>();
   let running = 0;
   let timer: NodeJS.Timeout | undefined;
-  /** What the timer is set for. */
+  let soon: NodeJS.Immediate | undefined;
+  /** What the timer, or `soon`, is set for. */
   let timerDueMs = never;
   let closing = false;
   let closed: Promise<void> | undefined;
@@ -106,6 +107,7 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
 
   const startDue = (): void => {
     timer = undefined;
+    soon = undefined;
     timerDueMs = never;
     const nowMs = clock.monotonic();
     for (let first = due.first(); first && first.dueMs <= nowMs; first = due.first()) {
@@ -122,8 +124,12 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
     const first = due.first();
     if (!first || closing || first.dueMs >= timerDueMs) return;
     clearTimeout(timer);
+    clearImmediate(soon);
     timerDueMs = first.dueMs;
-    timer = setTimeout(startDue, Math.min(longestTimerMs, Math.max(0, Math.ceil(first.dueMs - clock.monotonic()))));
+    const waitMs = Math.ceil(first.dueMs - clock.monotonic());
+    // The shortest timer is 1 ms, in which a client that was told of a node could be refused by a balancer that was not.
+    if (waitMs <= 0) soon = setImmediate(startDue);
+    else timer = setTimeout(startDue, Math.min(longestTimerMs, waitMs));
   };
 
   const schedule = (key: Key): void => {
@@ -151,6 +157,7 @@ export const openLoop = ({ reconcile, clock, onFailure, concurrency }: LoopOptio
         closing = true;
         allDone = resolve;
         clearTimeout(timer);
+        clearImmediate(soon);
         for (const { controller } of keys.values()) controller?.abort(new Error("closing"));
         if (running === 0) resolve();
       });
