@@ -6,7 +6,7 @@ import { curves } from "./picture.js";
 const picture = new URL("../../docs/soak.svg", import.meta.url);
 
 test("an hour of simulated time of everything that comes and goes: memory, descriptors, sockets and timers end where they began", async () => {
-  const samples = await leakSoak(15, 70);
+  const samples = await leakSoak(40, 140);
   const minutes = Math.round(samples.at(-1)?.minute ?? 0);
   const measured = samples.map((sample) => ({ minute: sample.minute, ...figuresOf(sample) }));
   const [first, last] = [measured[0], measured.at(-1)];
