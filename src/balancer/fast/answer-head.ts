@@ -1,4 +1,4 @@
-import { isFieldValue, mayBeOneOf, parseLength, tokenEnd, trimmed, valueEnd } from "./characters.js";
+import { fieldEnd, isFieldValue, mayBeOneOf, parseLength, tokenEnd, trimmed } from "./characters.js";
 
 export interface PlainAnswer {
   status: number;
@@ -49,8 +49,7 @@ export const plainAnswer = (text: string, size: number, dropped?: ReadonlySet<st
 
   for (let at = lineEnd + 2; at < size; ) {
     const colon = tokenEnd(text, at);
-    if (colon === at || text.charCodeAt(colon) !== 58) return undefined;
-    const end = valueEnd(text, colon + 1);
+    const end = fieldEnd(text, at, colon);
     if (end === -1) return undefined;
     if (dropped === undefined && !mayMatter(text, at, colon)) {
       at = end + 2;

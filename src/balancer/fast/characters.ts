@@ -32,9 +32,10 @@ export const tokenEnd = (text: string, from: number): number => {
   return at;
 };
 
-/** Where the field value that begins at `from` ends with its line; -1 when something else than CRLF ends it. */
-export const valueEnd = (text: string, from: number): number => {
-  let at = from;
+/** Where the field whose name lies from `from` to `colon` ends with its line; -1: it is none, or something else than CRLF ends it. */
+export const fieldEnd = (text: string, from: number, colon: number): number => {
+  if (colon === from || text.charCodeAt(colon) !== 58) return -1;
+  let at = colon + 1;
   while (VALUE[text.charCodeAt(at)] === 1) at++;
   return text.charCodeAt(at) === 13 && text.charCodeAt(at + 1) === 10 ? at : -1;
 };

@@ -1,4 +1,4 @@
-import { tokenEnd, valueEnd } from "./characters.js";
+import { fieldEnd, tokenEnd } from "./characters.js";
 
 const CR = 13;
 const LF = 10;
@@ -18,8 +18,7 @@ const hexDigit = (code: number): number => {
 const isTrailerSection = (text: string): boolean => {
   for (let at = 0; at < text.length; ) {
     const colon = tokenEnd(text, at);
-    if (colon === at || text.charCodeAt(colon) !== 58) return false;
-    const end = valueEnd(text, colon + 1);
+    const end = fieldEnd(text, at, colon);
     if (end === -1) return false;
     at = end + 2;
   }

@@ -1,4 +1,4 @@
-import { isPlainHost, isPlainTarget, mayBeOneOf, parseLength, tokenEnd, trimmed, valueEnd } from "./characters.js";
+import { fieldEnd, isPlainHost, isPlainTarget, mayBeOneOf, parseLength, tokenEnd, trimmed } from "./characters.js";
 
 /** What the fast lane knows of a request whose head it is certain of. */
 export interface PlainRequest {
@@ -58,8 +58,7 @@ export const plainRequest = (text: string, size: number, dropped?: ReadonlySet<s
 
   for (let at = lineEnd + 2; at < size; ) {
     const colon = tokenEnd(text, at);
-    if (colon === at || text.charCodeAt(colon) !== 58) return undefined;
-    const end = valueEnd(text, colon + 1);
+    const end = fieldEnd(text, at, colon);
     if (end === -1) return undefined;
     if (dropped === undefined && !mayMatter(text, at, colon)) {
       at = end + 2;

@@ -11,7 +11,7 @@ import type { RelayDoor } from "../../kernel/relay.js";
 import { asking, statusOf, tolerating } from "./engine.js";
 import { marksIn } from "./guest-files.js";
 import { labels, networkName, type Owner, ownerLabels, relayName } from "./labels.js";
-import type { Standing } from "./standing.js";
+import { anyAddress, type Standing } from "./standing.js";
 
 const program = join(packageFolder, "docker/relay/backlot-relay.py");
 
@@ -37,9 +37,6 @@ export const relaysOf = (docker: Docker, { owner }: Owner, region?: string): Pro
   const label = [`${labels.owner}=${owner}`, region === undefined ? labels.relay : `${labels.relay}=${region}`];
   return asking("list containers", () => docker.listContainers({ all: true, filters: { label } }));
 };
-
-/** Every address of the engine's machine: what it is reached at need not be its own, as with a public address that somebody translates. */
-const anyAddress = "0.0.0.0";
 
 /** Pure. It may do nothing but open connections: no root, no capability, few processes, little memory. `at`: the address it is published at. */
 const request = ({ owner, region, subnet, image, standing }: RelayPlan, at: string): Docker.ContainerCreateOptions => ({

@@ -28,7 +28,8 @@ export const isOnLink = (subnet: string): boolean => {
   return range !== undefined && ownAddresses().some(({ family, address }) => family === "IPv4" && contains(range, address));
 };
 
-const anyAddress = "0.0.0.0";
+/** Every address of the engine's machine: what it is reached at need not be its own, as with a public address that somebody translates. */
+export const anyAddress = "0.0.0.0";
 
 /** The other machine that the engine is on, as far as the connection to it tells: nothing is asked. */
 export const engineHost = (docker: Docker): { host: string; by: "tcp" | "tls" | "ssh" } | undefined => {
