@@ -5,7 +5,7 @@ import type Docker from "dockerode";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { defaultImageMap, guestImages } from "#backlot/runtime/docker/guest-image.js";
 import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
-import { describeDocker } from "../support/docker.js";
+import { describeDocker, run } from "../support/docker.js";
 import { type OwnEngine, openOwnEngine } from "../support/own-engine.js";
 import { until } from "../support/until.js";
 
@@ -133,6 +133,26 @@ describeDocker("an engine that misbehaves", () => {
     await nodesUp(1);
     await reaches(web.id, "running");
     expect((await (await boxOf(web.id)).inspect()).State.Running).toBe(true);
+    await until(async () => (await notices()).length === 0, { ...within, what: "no notice" });
+  });
+
+  test("that is stopped and started: a volume's data is there, mounted again by itself", { timeout: 120_000 }, async () => {
+    const { body: volume } = await cloud.api.post("/v4/volumes", { label: "kept", cloud_id: web.id, size: 10 });
+    const path = `/v4/volumes/${volume.id}`;
+    const isReady = (ready: boolean) =>
+      until(async () => (await cloud.api.get(path)).body.io_ready === ready, { ...within, what: `io_ready ${ready}` });
+    await isReady(true);
+    await run(await boxOf(web.id), ["sh", "-c", "echo safe >/mnt/kept/file"]);
+    await engine.stop();
+    await nodesUp(0);
+    await engine.start();
+    await nodesUp(1);
+    await isReady(true);
+    expect((await run(await boxOf(web.id), ["sh", "-c", "cat /mnt/kept/file; grep -c /mnt/kept /proc/mounts"])).text).toBe("safe\n1\n");
+    await cloud.api.post(`${path}/detach`);
+    await isReady(false);
+    await cloud.api.del(path);
+    await until(async () => (await cloud.api.get(path)).status === 404, { ...within, what: "the volume's end" });
     await until(async () => (await notices()).length === 0, { ...within, what: "no notice" });
   });
 
