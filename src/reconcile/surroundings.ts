@@ -1,5 +1,6 @@
 import { statfs } from "node:fs/promises";
 import type { Disposable } from "../kernel/closers.js";
+import { Fault } from "../kernel/fault.js";
 import type { Cloud } from "../resources/cloud.js";
 import type { Notices } from "../resources/notifications/notices.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
@@ -26,6 +27,18 @@ const outageNotice = (runtime: string, reason: string | undefined): Said =>
         label: `The ${runtime} runtime does not answer`,
         message: `Nothing can be created, booted, stopped or deleted until it does, and instances are shown as they were last seen. ${reason}`,
         type: "outage",
+        severity: "critical",
+        entity: null,
+      };
+
+/** What to say when the runtime cannot even be asked. Pure. */
+const lackNotice = (runtime: string, reason: string | undefined): Said =>
+  reason === undefined
+    ? undefined
+    : {
+        label: `The ${runtime} runtime cannot be asked`,
+        message: `Nothing can be created, booted, stopped or deleted, and instances are shown as they were last seen. ${reason}`,
+        type: "notice",
         severity: "critical",
         entity: null,
       };
@@ -63,7 +76,15 @@ export const openSurroundings = ({ cloud, driver, stateFolder, onFailure }: Surr
     concurrency: 1,
     onFailure,
     reconcile: async () => {
-      cloud.notices.note("runtime", outageNotice(driver.name, await driver.outage()));
+      let lack: string | undefined;
+      try {
+        cloud.notices.note("runtime", outageNotice(driver.name, await driver.outage()));
+      } catch (error) {
+        // What was told of the runtime stands: nothing new is known of it.
+        if (!(error instanceof Fault)) throw error;
+        lack = error.message;
+      }
+      cloud.notices.note("lack", lackNotice(driver.name, lack));
       const { bavail, bsize } = await statfs(stateFolder);
       cloud.notices.note("disk", diskNotice(bavail * bsize, stateFolder));
       return askEveryMs;

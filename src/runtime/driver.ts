@@ -46,7 +46,10 @@ export interface RuntimeDriver extends Disposable {
   watchDial(moved: () => void): Disposable;
   /** Calls `hint` when something may have happened to a machine (died, started, removed by somebody). May miss or repeat. */
   watch(hint: (instance: number) => void): Disposable;
-  /** Whether the runtime itself answers, now: a sentence with cause and remedy when it does not. Never rejects. */
+  /**
+   * Whether the runtime itself answers, now: a sentence with cause and remedy when it does not.
+   * @throws Fault `unavailable` when it could not be asked, since this machine is out of something: nothing is known of it then
+   */
   outage(): Promise<string | undefined>;
   /** Block storage, by volume. */
   readonly volumes: RuntimeVolumes;

@@ -5,6 +5,7 @@ import { contains, parseCidr, type Range } from "../../kernel/addresses.js";
 import type { Disposable } from "../../kernel/closers.js";
 import { reasonOf } from "../../kernel/fault.js";
 import { type RelayDoor, RelayedSocket, type Via } from "../../kernel/relay.js";
+import { exhausted } from "../../kernel/remedy.js";
 import { turns } from "../../kernel/turns.js";
 import type { RuntimeCapabilities } from "../driver.js";
 import { labels, type Owner } from "./labels.js";
@@ -51,9 +52,12 @@ const unheard = {
   inside: "",
 } as const;
 
-/** Whether anything answers at an address: a refusal is an answer. Which port does not matter; 9 is nobody's (discard, RFC 863). */
+/**
+ * Whether anything answers at an address: a refusal is an answer. Which port does not matter; 9 is nobody's (discard, RFC 863).
+ * @throws Fault `unavailable` when this machine has no descriptor left to ask with
+ */
 const answers = (address: string): Promise<boolean> =>
-  new Promise((resolve) => {
+  new Promise((resolve, reject) => {
     const socket = connect({ host: address, port: 9 });
     const settle = (answered: boolean) => {
       clearTimeout(timer);
@@ -62,7 +66,11 @@ const answers = (address: string): Promise<boolean> =>
     };
     const timer = setTimeout(() => settle(false), answerMs);
     socket.once("connect", () => settle(true));
-    socket.once("error", (error: NodeJS.ErrnoException) => settle(error.code === "ECONNREFUSED"));
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      const lack = exhausted(error);
+      if (lack) reject(lack);
+      settle(error.code === "ECONNREFUSED");
+    });
   });
 
 /** A connection that lasts as long as the relay does; undefined when the relay does not answer. */
