@@ -8,7 +8,7 @@ import { openLoop } from "./loop.js";
 
 interface SurroundingsOptions {
   cloud: Cloud;
-  driver: Pick<RuntimeDriver, "name" | "outage">;
+  driver: Pick<RuntimeDriver, "name" | "outage" | "unreached">;
   stateFolder: string;
   onFailure(key: number, error: unknown): void;
 }
@@ -43,6 +43,18 @@ const lackNotice = (runtime: string, reason: string | undefined): Said =>
         entity: null,
       };
 
+/** What to say of regions whose private addresses are out of reach. Pure. */
+const unreachedNotice = (unreached: ReturnType<RuntimeDriver["unreached"]>): Said =>
+  unreached.length === 0
+    ? undefined
+    : {
+        label: "Private addresses are out of reach",
+        message: `Balancers and health checks do not reach the instances of ${unreached.map(({ region }) => region).join(", ")}: ${unreached.map(({ reason }) => reason.replace(/\.$/, "")).join("; ")}.`,
+        type: "notice",
+        severity: "critical",
+        entity: null,
+      };
+
 /** What to say of the disk that the state is on: critical when the next commit may fail. Pure. */
 export const diskNotice = (freeBytes: number, folder: string): Said => {
   if (freeBytes >= leastFreeBytes) return undefined;
@@ -69,6 +81,16 @@ export const balancersNotice = (reason: string, nowMs: number): Said => ({
   untilMs: nowMs + toldForMs,
 });
 
+/** `outage`: why the runtime does not answer; `lack`: why it could not be asked. */
+const ask = async (driver: Pick<RuntimeDriver, "outage">): Promise<{ outage?: string | undefined; lack?: string }> => {
+  try {
+    return { outage: await driver.outage() };
+  } catch (error) {
+    if (error instanceof Fault) return { lack: error.message };
+    throw error;
+  }
+};
+
 /** Looks at what Backlot stands on, and tells the account's notifications when it is in a bad way. */
 export const openSurroundings = ({ cloud, driver, stateFolder, onFailure }: SurroundingsOptions): Disposable => {
   const loop = openLoop({
@@ -76,15 +98,12 @@ export const openSurroundings = ({ cloud, driver, stateFolder, onFailure }: Surr
     concurrency: 1,
     onFailure,
     reconcile: async () => {
-      let lack: string | undefined;
-      try {
-        cloud.notices.note("runtime", outageNotice(driver.name, await driver.outage()));
-      } catch (error) {
-        // What was told of the runtime stands: nothing new is known of it.
-        if (!(error instanceof Fault)) throw error;
-        lack = error.message;
-      }
+      const { outage, lack } = await ask(driver);
+      // What could not be asked leaves what was told of it.
+      if (lack === undefined) cloud.notices.note("runtime", outageNotice(driver.name, outage));
       cloud.notices.note("lack", lackNotice(driver.name, lack));
+      // Without its runtime nothing is reached, and that is told already.
+      cloud.notices.note("unreached", unreachedNotice((outage ?? lack) === undefined ? driver.unreached() : []));
       const { bavail, bsize } = await statfs(stateFolder);
       cloud.notices.note("disk", diskNotice(bavail * bsize, stateFolder));
       return askEveryMs;

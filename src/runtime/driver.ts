@@ -42,6 +42,8 @@ export interface RuntimeDriver extends Disposable {
   log(instance: number): Promise<string>;
   /** How this process reaches an address of one of our pools; `undefined` for any other address. Pure arithmetic, no I/O. */
   dial(address: string, port: number): Endpoint | undefined;
+  /** Regions whose private addresses are out of this process's reach, with the reason, as far as that was tried. No I/O. */
+  unreached(): ReadonlyArray<{ region: string; reason: string }>;
   /** Calls `moved` when `dial` may answer otherwise than before. */
   watchDial(moved: () => void): Disposable;
   /** Calls `hint` when something may have happened to a machine (died, started, removed by somebody). May miss or repeat. */

@@ -502,6 +502,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       const via = relays.via(address);
       return via ? { host: address, port, via } : { host: address, port };
     },
+    unreached: () => relays.unreached(),
     watchDial: (moved) => relays.watch(moved),
 
     watch: (hint) => {

@@ -24,6 +24,8 @@ export interface Relays extends Disposable {
   via(address: string): Via | undefined;
   /** Gives a network up: its relay goes. */
   release(region: string): Promise<void>;
+  /** As `RuntimeDriver.unreached`. */
+  unreached(): Array<{ region: string; reason: string }>;
   watch(moved: () => void): Disposable;
   rows(): RuntimeCapabilities["rows"];
 }
@@ -97,6 +99,8 @@ interface Carried {
   range: Range;
   isPersisting: boolean;
   via: Via;
+  /** False while the first relay is on its way. */
+  isTried: boolean;
   line: RelayedSocket | undefined;
 }
 
@@ -162,7 +166,9 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
       const isWanted = () => carried.get(region) === entry && !closing.signal.aborted;
       if (entry.line || !isWanted()) return;
       try {
-        const { door, line } = await carry(region, entry.subnet);
+        const { door, line } = await carry(region, entry.subnet).finally(() => {
+          entry.isTried = true;
+        });
         if (!isWanted()) return void line.destroy();
         if (line.destroyed) return;
         entry.line = line.once("close", () => lost(region, entry));
@@ -206,7 +212,8 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
       if (entry?.subnet !== subnet) {
         entry?.line?.destroy();
         const range = parseCidr(subnet) ?? { base: 0, prefix: 32, size: 0 };
-        entry = { subnet, range, via: { missing: `the relay of ${region} is being started` }, line: undefined, isPersisting: false };
+        const via = { missing: `the relay of ${region} is being started` };
+        entry = { subnet, range, via, isTried: false, line: undefined, isPersisting: false };
         carried.set(region, entry);
       }
       if (entry.line || entry.isPersisting) return;
@@ -228,6 +235,7 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
         await removeRelays(docker, owner, region);
       });
     },
+    unreached: () => [...carried].flatMap(([region, { via, isTried }]) => (isTried && "missing" in via ? [{ region, reason: via.missing }] : [])),
     watch: (watcher) => {
       watchers.add(watcher);
       return {
