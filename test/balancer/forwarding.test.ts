@@ -204,7 +204,8 @@ describe("the repaired http-proxy", () => {
       const port = await applyOpen(plane, spec([node(1, backend.port)], { protocol: "https", tls }));
       const halfClosing = (path: string) => {
         const heard = { text: "", gone: false };
-        const socket = connectTls({ port, host: "127.0.0.1", rejectUnauthorized: false, allowHalfOpen: true });
+        const socket = connectTls({ port, host: "127.0.0.1", rejectUnauthorized: false });
+        socket.allowHalfOpen = true;
         closeLater(() => void socket.destroy());
         socket.on("error", () => undefined).on("data", (chunk) => (heard.text += chunk.toString("latin1")));
         for (const end of ["end", "close"]) socket.once(end, () => (heard.gone = true));
