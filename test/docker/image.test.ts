@@ -81,7 +81,7 @@ describeDocker("Backlot's own image, by docker compose", () => {
   };
 
   test("it is published on this machine's loopback alone, and its health is known", async () => {
-    await until(async () => (await itself()).State.Health?.Status === "healthy", { ...within, what: "the container's health" });
+    await until(async () => (await itself()).State.Health?.Status === "healthy", { withinMs: 30_000, what: "the container's health" });
     const published = Object.entries((await itself()).NetworkSettings.Ports).flatMap(([port, places]) =>
       (places ?? []).map(({ HostIp, HostPort }) => ({ port, HostIp, HostPort })),
     );
