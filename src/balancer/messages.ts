@@ -10,7 +10,8 @@ export type Order =
 
 /** What the worker tells the host. */
 export type Report =
-  | { kind: "state"; id: number; state: ListenerState }
+  /** `counted`: all that a listener that is now closed had counted. */
+  | { kind: "state"; id: number; key: ListenerKey; state: ListenerState; counted?: ListenerCounters }
   | { kind: "counters"; id: number; counters: Record<ListenerKey, ListenerCounters> }
   | { kind: "closed"; id: number }
   | { kind: "hint"; key: ListenerKey; node: number; reason: string };

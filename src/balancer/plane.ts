@@ -12,8 +12,10 @@ export interface BalancerPlane extends Disposable {
    * Resolves with what is, never rejects for a reason the user can mend: that is `failed`.
    */
   apply(key: ListenerKey, wanted: ListenerSpec | undefined): Promise<ListenerState>;
-  /** Counters since the plane started, per key. */
+  /** Counters since the plane started, per key; those of closed listeners until they are forgotten. */
   counters(): Promise<Record<ListenerKey, ListenerCounters>>;
+  /** Lets go of what was counted for listeners that are closed and for which nothing was counted since `read`, an answer of `counters`. */
+  forget(read: Readonly<Record<ListenerKey, ListenerCounters>>): void;
   /** Passive health: a node refused, timed out or answered 5xx (except 501, 505) to a real request. May repeat. */
   watch(hint: (key: ListenerKey, node: number, reason: string) => void): Disposable;
   /** A lost worker was replaced and this listener opened again, or not: its state may be another one, and `apply` tells which. */

@@ -55,7 +55,7 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
   const pending = new Map<number, Pending>();
   const watchers = new Set<(key: ListenerKey, node: number, reason: string) => void>();
   const reopenWatchers = new Set<(key: ListenerKey) => void>();
-  /** Counters of workers that are gone, as last read, and of closed listeners. */
+  /** Counters of closed listeners, and of workers that are gone as last read. */
   const past = new Map<ListenerKey, ListenerCounters>();
   let present: Record<ListenerKey, ListenerCounters> = {};
   let worker: Worker | undefined;
@@ -69,13 +69,17 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
       for (const watcher of watchers) watcher(message.key, message.node, message.reason);
       return;
     }
+    if (message.kind === "state" && message.counted) {
+      past.set(message.key, sumOfCounters(past.get(message.key), message.counted));
+      delete present[message.key];
+    } else if (message.kind === "counters") present = message.counters;
     pending.get(message.id)?.resolve(message);
     pending.delete(message.id);
   };
 
   const giveUpPending = (reason: string): void => {
     for (const [id, { order, resolve }] of pending) {
-      resolve(order.kind === "apply" ? { kind: "state", id, state: { status: "failed", reason } } : { kind: "closed", id });
+      resolve(order.kind === "apply" ? { kind: "state", id, key: order.key, state: { status: "failed", reason } } : { kind: "closed", id });
     }
     pending.clear();
   };
@@ -130,10 +134,7 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
   };
 
   const counters = async (): Promise<Record<ListenerKey, ListenerCounters>> => {
-    if (worker) {
-      const report = await ask({ kind: "counters" });
-      if (report.kind === "counters") present = report.counters;
-    }
+    if (worker) await ask({ kind: "counters" });
     const total = Object.fromEntries(past);
     for (const [key, counted] of Object.entries(present)) total[key] = sumOfCounters(total[key], counted);
     return total;
@@ -154,6 +155,9 @@ export const openPlane = (options: PlaneOptions = {}): BalancerPlane => {
       return state;
     },
     counters,
+    forget: (read) => {
+      for (const [key, counted] of past) if (read[key] === counted && !wanted.has(key)) past.delete(key);
+    },
     watch: (hint) => watched(watchers, hint),
     watchReopened: (told) => watched(reopenWatchers, told),
     close: () => {

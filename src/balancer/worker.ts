@@ -1,12 +1,11 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { turns } from "../kernel/turns.js";
 import { Beat } from "./beat.js";
-import { sumOfCounters } from "./counters.js";
 import { Gates } from "./gate.js";
 import { HintThrottle } from "./hint-throttle.js";
 import { Listener } from "./listener.js";
 import type { Order, Report, WorkerSettings } from "./messages.js";
-import type { ListenerCounters, ListenerKey, ListenerState } from "./plane.js";
+import type { ListenerKey } from "./plane.js";
 
 // The worker thread's door: orders in, reports out. Orders about one key run one after the other, different keys side by side.
 
@@ -15,8 +14,6 @@ const { limits } = manner;
 const beat = new Beat();
 const gates = new Gates();
 const listeners = new Map<ListenerKey, Listener>();
-/** What listeners that are gone had counted: whoever adds bytes up reads now and then, and keys are never used again. */
-const ended = new Map<ListenerKey, ListenerCounters>();
 const inTurn = turns<ListenerKey>();
 const throttle = new HintThrottle();
 
@@ -25,14 +22,13 @@ process.noDeprecation = true;
 
 const report = (message: Report): void => parentPort?.postMessage(message);
 
-const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<ListenerState> => {
+const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<Pick<Extract<Report, { kind: "state" }>, "state" | "counted">> => {
   const { key, wanted, lastPort } = order;
   if (!wanted) {
-    const listener = listeners.get(key);
-    await listener?.close(limits.drainMs);
-    if (listener) ended.set(key, sumOfCounters(ended.get(key), listener.counters));
+    const gone = listeners.get(key);
+    await gone?.close(limits.drainMs);
     listeners.delete(key);
-    return { status: "closed" };
+    return { state: { status: "closed" }, ...(gone && { counted: gone.counters }) };
   }
   let listener = listeners.get(key);
   if (!listener) {
@@ -42,20 +38,17 @@ const apply = async (order: Extract<Order, { kind: "apply" }>): Promise<Listener
     listener = new Listener({ manner, beat, gates, hint });
     listeners.set(key, listener);
   }
-  return listener.apply(wanted, lastPort);
+  return { state: await listener.apply(wanted, lastPort) };
 };
 
 const obey = async (order: Order): Promise<void> => {
   if (order.kind === "apply") {
-    report({ kind: "state", id: order.id, state: await inTurn(order.key, () => apply(order)) });
+    report({ kind: "state", id: order.id, key: order.key, ...(await inTurn(order.key, () => apply(order))) });
   } else if (order.kind === "counters") {
     report({
       kind: "counters",
       id: order.id,
-      counters: Object.fromEntries([
-        ...ended,
-        ...[...listeners].map(([key, listener]) => [key, sumOfCounters(ended.get(key), listener.counters)] as const),
-      ]),
+      counters: Object.fromEntries([...listeners].map(([key, listener]) => [key, listener.counters])),
     });
   } else {
     await Promise.all([...listeners].map(([key, listener]) => inTurn(key, () => listener.close(limits.closeMs))));

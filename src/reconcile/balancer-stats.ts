@@ -4,6 +4,7 @@ import type { Disposable } from "../kernel/closers.js";
 import { type BalancerPoint, keptPoints, type ObservedBalancer } from "../resources/balancers/stats.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import { configsOf } from "../resources/configs/config.js";
+import { listenerKey } from "./listeners.js";
 import { openLoop } from "./loop.js";
 
 interface BalancerStatsOptions {
@@ -18,13 +19,11 @@ const shortestPointMs = 1_000;
 
 type Totals = Pick<ListenerCounters, "connections" | "bytesIn" | "bytesOut">;
 
-const keyOf = (config: number): string => `config:${config}`;
-
 /** Everything a balancer's listeners counted. Pure. */
 const totalsOf = (counters: Record<string, ListenerCounters>, configs: readonly number[]): Totals => {
   const total = { connections: 0, bytesIn: 0, bytesOut: 0 };
   for (const id of configs) {
-    const counted = counters[keyOf(id)];
+    const counted = counters[listenerKey(id)];
     total.connections += counted?.connections ?? 0;
     total.bytesIn += counted?.bytesIn ?? 0;
     total.bytesOut += counted?.bytesOut ?? 0;
@@ -91,7 +90,7 @@ export const openBalancerStats = ({ cloud, plane, onFailure }: BalancerStatsOpti
 export const balancerCounters = async ({ store }: Cloud, plane: Pick<BalancerPlane, "counters">): Promise<object> => {
   const counters = await plane.counters();
   const configs = store.list("config").flatMap((row) => {
-    const counted = counters[keyOf(row.id)];
+    const counted = counters[listenerKey(row.id)];
     if (!counted) return [];
     const { nodes, ...listener } = counted;
     return [

@@ -2,11 +2,12 @@ import type { BalancerPlane, ListenerCounters } from "../balancer/plane.js";
 import type { Disposable } from "../kernel/closers.js";
 import type { Cloud } from "../resources/cloud.js";
 import { addTransfer } from "../resources/transfer/transfer.js";
+import { listenerKey } from "./listeners.js";
 import { openLoop } from "./loop.js";
 
 interface BalancerTransferOptions {
   cloud: Cloud;
-  plane: Pick<BalancerPlane, "counters">;
+  plane: Pick<BalancerPlane, "counters" | "forget">;
   onFailure(key: number, error: unknown): void;
 }
 
@@ -26,7 +27,8 @@ export const carriedSince = (before: Bytes | undefined, now: Bytes): { bytesIn: 
 /** Adds the bytes that the balancers' listeners carried to this month's transfer. */
 export const openBalancerTransfer = ({ cloud, plane, onFailure }: BalancerTransferOptions): Disposable => {
   const { store, clock } = cloud;
-  const read = new Map<string, Bytes>();
+  /** By config. */
+  const read = new Map<number, Bytes>();
   /** The balancer of a config; remembered, since the last bytes of a removed config are read after its row is gone. */
   const carriers = new Map<number, { kind: "balancer"; entityId: number; region: string }>();
   const watching = store.watch((kind, id) => {
@@ -39,11 +41,13 @@ export const openBalancerTransfer = ({ cloud, plane, onFailure }: BalancerTransf
   for (const { id } of store.list("config")) remember(id);
 
   const count = async (): Promise<void> => {
+    const gone = [...carriers.keys()].filter((id) => !store.get("config", id));
     const counters = await plane.counters();
-    const carried = Object.entries(counters).flatMap(([key, now]) => {
-      const bytes = carriedSince(read.get(key), now);
-      const carrier = carriers.get(Number(key.split(":")[1]));
-      return carrier && bytes.bytesIn + bytes.bytesOut > 0 ? [{ carrier, bytes }] : [];
+    const readings = [...carriers].map(([id, carrier]) => ({ id, carrier, now: counters[listenerKey(id)] }));
+    const carried = readings.flatMap(({ id, carrier, now }) => {
+      if (!now) return [];
+      const bytes = carriedSince(read.get(id), now);
+      return bytes.bytesIn + bytes.bytesOut > 0 ? [{ carrier, bytes }] : [];
     });
     if (carried.length > 0) {
       await store.commit((tx) => {
@@ -51,7 +55,13 @@ export const openBalancerTransfer = ({ cloud, plane, onFailure }: BalancerTransf
       });
     }
     // Only now: what could not be written is read again.
-    for (const [key, now] of Object.entries(counters)) read.set(key, now);
+    plane.forget(counters);
+    for (const { id, now } of readings) if (now) read.set(id, now);
+    for (const id of gone) {
+      if (listenerKey(id) in counters) continue;
+      carriers.delete(id);
+      read.delete(id);
+    }
   };
   const loop = openLoop({
     clock,

@@ -1,4 +1,4 @@
-import type { BalancerPlane, ListenerSpec, NodeSpec } from "../balancer/plane.js";
+import type { BalancerPlane, ListenerKey, ListenerSpec, NodeSpec } from "../balancer/plane.js";
 import type { Disposable } from "../kernel/closers.js";
 import { type Cloud, observe, observed } from "../resources/cloud.js";
 import { type ConfigRow, configsOf, listenerMark } from "../resources/configs/config.js";
@@ -20,7 +20,8 @@ interface ListenersOptions {
 /** How often a listener that failed (a taken port, say) is tried again, in real ms. */
 const retryMs = 1_000;
 
-const keyOf = (config: number): string => `config:${config}`;
+/** What the plane calls the listener of a config. */
+export const listenerKey = (config: number): ListenerKey => `config:${config}`;
 const configOfKey = (key: string): number => Number(key.slice("config:".length));
 
 /** What the plane is to do for a config; undefined when it serves no such thing. Pure. */
@@ -63,12 +64,12 @@ export const openListeners = ({ cloud, plane, driver, onFailure, onPassive }: Li
   const reconcile = async (id: number): Promise<number | undefined> => {
     const row = store.get("config", id);
     if (!row) {
-      await plane.apply(keyOf(id), undefined);
+      await plane.apply(listenerKey(id), undefined);
       observe(store, "config", id, undefined);
       return undefined;
     }
     const spec = listenerSpec(cloud, driver, row);
-    const state = await plane.apply(keyOf(id), spec);
+    const state = await plane.apply(listenerKey(id), spec);
     observe(store, "config", id, { ...state, made: listenerMark(row) });
     return spec && state.status === "failed" ? retryMs : undefined;
   };

@@ -80,6 +80,31 @@ describe("a listener", () => {
     expect(counters?.bytesOut).toBe(client.socket.bytesRead);
   });
 
+  test("what a closed listener counted is told until it is forgotten, and only what was read is forgotten", async () => {
+    const backend = await helloBackend("hi");
+    const plane = startPlane();
+    const visit = async (): Promise<void> => {
+      const client = await rawClient(await applyOpen(plane, spec([node(1, backend.port)])));
+      client.say(request("GET /"));
+      await until(() => client.heard.text.endsWith("hi"));
+      client.socket.destroy();
+    };
+    const requests = async () => (await plane.counters())["config:1"]?.requests;
+    await visit();
+    plane.forget(await plane.counters()); // it is open
+    expect(await requests()).toBe(1);
+    await plane.apply("config:1", undefined);
+    const early = await plane.counters();
+    expect(early["config:1"]?.requests).toBe(1);
+    await visit();
+    plane.forget(early); // it is open again
+    await plane.apply("config:1", undefined);
+    plane.forget(early); // more was counted since
+    expect(await requests()).toBe(2);
+    plane.forget(await plane.counters());
+    expect(await requests()).toBeUndefined();
+  });
+
   test("a taken port is a failure that says who has it, and the same spec opens once it is free", async () => {
     const holder = createTcp();
     const port = await listen(holder);
@@ -500,7 +525,10 @@ describe("the worker thread", () => {
     const client = await rawClient(loose);
     client.say(request("GET /"));
     await until(() => client.heard.text.endsWith("hi"));
+    (await rawClient(await applyOpen(plane, spec([]), "closed"))).socket.destroy();
+    await until(async () => (await plane.counters()).closed?.connections === 1);
     expect((await plane.counters()).loose?.requests).toBe(1);
+    await plane.apply("closed", undefined);
 
     const second = nextWorker();
     await (await first).terminate();
@@ -514,7 +542,9 @@ describe("the worker thread", () => {
       again.say(request("GET /"));
       await until(() => again.heard.text.endsWith("hi"));
     }
-    expect((await plane.counters()).loose?.requests).toBe(2);
+    const counted = await plane.counters();
+    expect(counted.loose?.requests).toBe(2);
+    expect(counted.closed?.connections).toBe(1);
     expect(await applyOpen(plane, spec([node(1, backend.port)]), "loose")).toBe(loose);
     expect(problems).toHaveLength(1);
   });

@@ -199,7 +199,7 @@ export const leakSoak = async (warmUp: number, rounds: number): Promise<Sample[]
 };
 
 /** What it holds once what was just let go is gone: looked at until two looks in a row agree. */
-const settledMeasure = async (library: Library): Promise<Measure> => {
+export const settledMeasure = async (library: Library): Promise<Measure> => {
   let last = await library.measure();
   return until(
     async () => {

@@ -1,6 +1,7 @@
 // A Backlot opened as a library in a process of its own. The settings come as the first message; then `measure` is answered with what the
 // process holds, and `close` with what it holds before and after the end; after that nothing keeps the process alive but its parent's channel.
 import { readdirSync, readlinkSync } from "node:fs";
+import { Session } from "node:inspector/promises";
 import { setImmediate as turn } from "node:timers/promises";
 
 const counted = (things) => {
@@ -24,11 +25,32 @@ const descriptors = () =>
 
 const resources = () => counted(process.getActiveResourcesInfo().filter((name) => !["PipeWrap", "Immediate"].includes(name)));
 
+/** Garbage of the other threads counts as well: it is in the process's memory, and a thread that is idle leaves it there. */
+const collectInThreads = async () => {
+  const session = new Session();
+  session.connect();
+  const threads = [];
+  const collected = new Map();
+  session.on("NodeWorker.attachedToWorker", ({ params }) => threads.push(params.sessionId));
+  session.on("NodeWorker.receivedMessageFromWorker", ({ params }) => collected.get(params.sessionId)());
+  await session.post("NodeWorker.enable", { waitForDebuggerOnStart: false });
+  await Promise.all(
+    threads.map(async (sessionId) => {
+      const done = new Promise((resolve) => collected.set(sessionId, resolve));
+      await session.post("NodeWorker.sendMessageToWorker", { sessionId, message: '{"id":1,"method":"HeapProfiler.collectGarbage"}' });
+      await done;
+    }),
+  );
+  await session.post("NodeWorker.disable");
+  session.disconnect();
+};
+
 const measure = async () => {
   for (let round = 0; round < 3; round += 1) {
     globalThis.gc?.();
     await turn();
   }
+  await collectInThreads();
   const { rss, heapUsed } = process.memoryUsage();
   return { rss, heapUsed, descriptors: descriptors(), resources: resources() };
 };
