@@ -5,7 +5,7 @@ const SMALL_BYTES = 8_192;
 const LARGE_BYTES = 65_536;
 /** So many large buffers are kept for the next who needs one. */
 const MAX_SPARE = 64;
-/** For streams: half as much processor time as with large ones, since everybody is woken less often. */
+/** For streams: 10 to 30 % less processor time than with large ones, in some runs half; see docs/balancer.md. */
 const HUGE_BYTES = 524_288;
 /** So many huge buffers there are at most, whatever slow readers hold. */
 const MAX_HUGE = 16;
