@@ -22,6 +22,21 @@ const roomFinding = (freeMib: number, what: string, remedy: string): Finding =>
     ? problem("disk", `${freeMib} MiB are free where ${what}; at least ${leastFreeMib} are wanted.`, remedy)
     : good("disk", `${freeMib} MiB are free where ${what}.`);
 
+/** What lets this user write a state at `state`, of which `place` is the part that is there. */
+const writeRemedy = async (state: string, place: string, code: string | undefined): Promise<string> => {
+  const elsewhere = "export BACKLOT_STATE=/var/tmp/backlot";
+  if (code === "EROFS") return elsewhere;
+  const { uid } = await stat(place);
+  if (uid === process.getuid?.()) return `chmod u+rwx ${quoted(place)}`;
+  if (place === state) return `sudo chown -R "$(id -u):$(id -g)" ${quoted(state)}`;
+  // The folder above may be everybody's, and stays whose it is.
+  const isEntered = await access(place, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+  return isEntered ? `sudo install -d -m 700 -o "$(id -u)" -g "$(id -g)" ${quoted(state)}` : elsewhere;
+};
+
 /** Where the state is kept: room, rights, and that it can be read. */
 export const stateFindings = async (state: string): Promise<Finding[]> => {
   const place = await standing(state);
@@ -32,7 +47,7 @@ export const stateFindings = async (state: string): Promise<Finding[]> => {
     await access(place, constants.W_OK | constants.X_OK);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    const remedy = code === "EROFS" ? "export BACKLOT_STATE=/var/tmp/backlot" : `sudo chown -R "$(id -u):$(id -g)" ${quoted(place)}`;
+    const remedy = await writeRemedy(state, place, code);
     findings.push(problem("disk", `The state folder ${state} cannot be written: ${code} at ${place}.`, remedy));
   }
   if (place === state) {

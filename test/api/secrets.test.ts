@@ -22,6 +22,8 @@ it("no secret of an account shows in an answer, a log, the state, a command line
   expect(account.heard.get("log")).toMatch(/"msg":"serving"/);
   expect([...account.heard.keys()].filter((place) => place.endsWith("state.json after the stop"))).toHaveLength(1);
   expect([...account.heard.keys()].some((place) => place.endsWith("/cmdline"))).toBe(true);
+  const onOldKeys = [...account.heard].filter(([place]) => place.includes("?api_key="));
+  expect(onOldKeys.map(([, text]) => text.includes("Credentials in the query string"))).toEqual([true, true]);
   expect(leaks(account)).toEqual([]);
 });
 

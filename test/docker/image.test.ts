@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type Docker from "dockerode";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openCompose } from "../support/backlot-image.js";
 import { apiOf, type Json } from "../support/cloud.js";
@@ -73,6 +74,23 @@ describeDocker("Backlot's own image, by docker compose", () => {
     await opened.close();
   });
 
+  const itself = async (): Promise<Docker.ContainerInspectInfo> => {
+    const filters = { label: [`com.docker.compose.project=${project}`, "com.docker.compose.service=backlot"] };
+    const [row] = await docker.listContainers({ all: true, filters });
+    return docker.getContainer(row?.Id ?? "").inspect();
+  };
+
+  test("it is published on this machine's loopback alone, and its health is known", async () => {
+    await until(async () => (await itself()).State.Health?.Status === "healthy", { withinMs: 30_000, what: "the container's health" });
+    const published = Object.entries((await itself()).NetworkSettings.Ports).flatMap(([port, places]) =>
+      (places ?? []).map(({ HostIp, HostPort }) => ({ port, HostIp, HostPort })),
+    );
+    const ofBalancers = Array.from({ length: 20 }, (_, at) => ({ port: `${8000 + at}/tcp`, HostIp: "127.0.0.1", HostPort: String(firstPort + at) }));
+    const ofApi = { port: "4747/tcp", HostIp: "127.0.0.1", HostPort: new URL(url).port };
+    const inOrder = (ports: typeof published) => ports.toSorted((a, b) => a.port.localeCompare(b.port));
+    expect(inOrder(published)).toEqual(inOrder([ofApi, ...ofBalancers]));
+  });
+
   test("the balanced service through the published ports, by a relay that was chosen by trying", async () => {
     const balancer = await ok(api.post("/v4/balancers", { region: "us-east", label: "web" }));
     const config = await ok(api.post(`/v4/balancers/${balancer.id}/configs`, { port: 8000, check: "connection" }));
@@ -107,7 +125,7 @@ describeDocker("Backlot's own image, by docker compose", () => {
     await until(async () => (await api.get(path)).body.nodes_status.up === 2, { ...within, what: "the watchdog's work" });
   });
 
-  test("killed and started again it goes on, with the same relay; its doctor is content", async () => {
+  test("killed and started again it goes on, with the same relay; its doctor is content; stopped it ends by itself and leaves no relay", async () => {
     const relayOf = async () => (await ours()).containers.find(({ Labels }) => Labels["io.backlot.relay"])?.Id;
     const before = await relayOf();
     await compose("kill", "-s", "SIGKILL");
@@ -117,6 +135,11 @@ describeDocker("Backlot's own image, by docker compose", () => {
     const said = JSON.parse(await compose("exec", "-T", "backlot", "backlot", "doctor", "--json"));
     const problems = said.findings.filter(({ level, check }: Json) => level === "problem" && check !== "leftovers");
     expect(problems).toEqual([]);
+    await compose("stop");
+    expect((await itself()).State).toMatchObject({ Status: "exited", ExitCode: 0 });
+    expect(await relayOf()).toBeUndefined();
+    await up();
+    await until(async () => /^web-/.test(await page()), { ...within, what: "a page after the stop" });
   });
 
   test("what it leaves when it is thrown away: clean there says it first and removes it all, clean here leaves it alone, nothing of strangers goes", async () => {

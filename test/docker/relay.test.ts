@@ -3,11 +3,13 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { connect } from "node:net";
+import type Docker from "dockerode";
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from "vitest";
 import { type RelayDoor, RelayedSocket } from "#backlot/kernel/relay.js";
 import { configPath, createBalancer, createConfig, createNode, listening, nodePath, type Place } from "../api/world.js";
 import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
 import { addressIn, containerOf, describeDocker, docker, openPlot, type Plot, run } from "../support/docker.js";
+import { waysInto } from "../support/intruder.js";
 import { until } from "../support/until.js";
 
 const within = { withinMs: 30_000 };
@@ -210,6 +212,37 @@ while True:
     const row = (await cloud.api.get("/_backlot/capabilities")).body.rows.find(({ subject }: Json) => subject === "Dialling of private addresses");
     expect(row.note).toContain(`us-east: 127.0.0.1 port ${door.port}`);
     expect(row.note).not.toContain(door.secret);
+  });
+
+  test("a guest, which shares the relay's network, is not let in either, nor reaches the port it is published at", async () => {
+    const [relay] = await relaysOf(owner);
+    const door = await doorOf(owner);
+    const guest = (await containerOf(owner, (instances[0] as { id: number }).id)) as Docker.Container;
+    const host = Object.values(relay?.NetworkSettings.Networks ?? {})[0]?.IPAddress ?? "";
+    const target = `${(instances[1] as { address: string }).address} 80`;
+    const program = `
+import socket, sys
+for secret in sys.argv[1:]:
+    for verb in ("tcp", "udp", "hold"):
+        peer = socket.create_connection(("${host}", 4750), 10)
+        try:
+            peer.sendall(f"{secret} {verb} ${target}\\n".encode())
+            print(repr(peer.recv(1)))
+        except ConnectionError:
+            print(repr(b""))
+`;
+    // The last is what it would be with it.
+    const secrets = ["", "0".repeat(48), door.secret.slice(0, -1), `${door.secret}0`, door.secret.toUpperCase(), door.secret];
+    const said = (await run(guest, ["python3", "-c", program, ...secrets])).text.trim().split("\n");
+    expect(said).toEqual([...Array(15).fill("b''"), ...Array(3).fill("b'+'")]);
+    const { Networks } = (await guest.inspect()).NetworkSettings;
+    const places = ["127.0.0.1", "172.17.0.1", ...Object.values(Networks).map(({ Gateway }) => Gateway)];
+    expect(
+      await waysInto(
+        guest,
+        places.map((each) => ({ host: each, port: door.port })),
+      ),
+    ).toEqual([]);
   });
 
   test("a relay that dies takes its nodes down with the reason, another takes its place, and connections that are kept notice", async () => {

@@ -8,7 +8,7 @@ afterEach(() => terminal.close());
 
 /** Ends with `code`, says `words` on standard error and nothing on standard output. */
 const refused = async (given: string[], words: string[], env: Record<string, string> = {}, cwd?: string): Promise<void> => {
-  const run = terminal.type(given, env, cwd);
+  const run = terminal.type(given, env, { cwd });
   expect(await run.ended, run.err()).toBe(2);
   for (const word of words) expect(run.err()).toContain(word);
   expect(run.out()).toBe("");

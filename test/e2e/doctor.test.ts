@@ -1,10 +1,9 @@
-import { execFile, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
 import { apiOf, type Json } from "../support/cloud.js";
 import { firstLine, openTerminal } from "../support/command-line.js";
@@ -27,8 +26,13 @@ interface Finding {
 /** Everything picked so that this machine's own state decides nothing, but for the words given. */
 const quietWords = (state: string) => ["--json", "--runtime", "process", "--port", "0", "--dns-port", "0", "--state", state];
 
-const examine = async (words: string[] = [], env: Record<string, string> = {}, state = join(terminal.folder(), "state")): Promise<Finding[]> => {
-  const run = terminal.type(["doctor", ...quietWords(state), ...words], env);
+const examine = async (
+  words: string[] = [],
+  env: Record<string, string> = {},
+  state = join(terminal.folder(), "state"),
+  as: Parameters<typeof terminal.type>[2] = {},
+): Promise<Finding[]> => {
+  const run = terminal.type(["doctor", ...quietWords(state), ...words], env, as);
   const code = await run.ended;
   const { healthy, findings } = JSON.parse(run.out()) as { healthy: boolean; findings: Finding[] };
   expect(code, run.err()).toBe(healthy ? 0 : 1);
@@ -93,6 +97,48 @@ test("a state folder that others can look into, one that is a file's, one that c
   expect(of(await examine([], {}, join(file, "state")), "disk", "problem")).toMatchObject([{ text: expect.stringContaining(`${file} is a file`) }]);
 });
 
+test.runIf(process.getuid?.() === 0)("a state folder that may not be written: whatever keeps it from this user, what lets it be", async () => {
+  const nobody = { uid: 65_534, gid: 65_534 };
+  const place = terminal.folder();
+  chmodSync(place, 0o755);
+  const state = join(place, "state of nobody");
+  const unwritable = async () => {
+    const findings = await examine([], {}, state, { cwd: "/", ...nobody });
+    return of(findings, "disk", "problem").filter(({ text }) => text.includes("cannot be written"));
+  };
+  /** Its command, run as the user it was said to, sudo being somebody who may. */
+  const mend = async (): Promise<string> => {
+    const [found, ...more] = await unwritable();
+    expect(more).toEqual([]);
+    const remedy = found?.remedy ?? "";
+    const isRoots = remedy.startsWith("sudo ");
+    const words = remedy.replace("sudo ", "").replace("$(id -u)", String(nobody.uid)).replace("$(id -g)", String(nobody.gid));
+    execFileSync("sh", ["-c", words], isRoots ? {} : nobody);
+    expect(await unwritable()).toEqual([]);
+    return remedy;
+  };
+  // It is to be made in a folder of root's, which stays root's.
+  expect(await mend()).toMatch(/^sudo install /);
+  expect([statSync(place).uid, statSync(state).uid, statSync(state).mode & 0o777]).toEqual([0, nobody.uid, 0o700]);
+  // It is its user's own, and closed.
+  chmodSync(state, 0o500);
+  expect(await mend()).toMatch(/^chmod /);
+  // It is somebody else's.
+  chmodSync(state, 0o755);
+  chownSync(state, 0, 0);
+  expect(await mend()).toMatch(/^sudo chown /);
+  // It lies in a folder that is closed to everybody else, or on a disk that takes nothing.
+  rmSync(state, { recursive: true });
+  chmodSync(place, 0o711);
+  mkdirSync(join(place, "closed"), { mode: 0o700 });
+  const elsewhere = "export BACKLOT_STATE=/var/tmp/backlot";
+  const within = async (folder: string) => of(await examine([], {}, join(folder, "state"), { cwd: "/", ...nobody }), "disk", "problem");
+  expect(await within(join(place, "closed"))).toMatchObject([{ text: expect.stringContaining("EACCES"), remedy: elsewhere }]);
+  execFileSync("mount", ["-t", "tmpfs", "-o", "ro,size=1g,mode=777", "tmpfs", join(place, "closed")]);
+  closing.push(() => execFileSync("umount", [join(place, "closed")]));
+  expect(await within(join(place, "closed"))).toMatchObject([{ text: expect.stringContaining("EROFS"), remedy: elsewhere }]);
+});
+
 test.runIf(process.getuid?.() === 0)("a disk that is nearly full", async () => {
   const state = join(terminal.folder(), "small");
   mkdirSync(state, { mode: 0o700 });
@@ -148,12 +194,7 @@ test("no engine: less than it could be, or a problem where the engine was asked 
 });
 
 test.runIf(process.getuid?.() === 0)("without privileges: ports below 1024 and the engine's socket", async () => {
-  const cli = fileURLToPath(new URL("../../dist/bin/cli.js", import.meta.url));
-  const words = [cli, "doctor", ...quietWords("/tmp/backlot-doctor-nobody"), "--runtime", "auto"];
-  const out = await new Promise<string>((resolve) => {
-    execFile(process.execPath, words, { uid: 65_534, gid: 65_534, cwd: "/" }, (_error, stdout) => resolve(stdout));
-  });
-  const { findings } = JSON.parse(out) as { findings: Finding[] };
+  const findings = await examine(["--runtime", "auto"], {}, "/tmp/backlot-doctor-nobody", { cwd: "/", uid: 65_534, gid: 65_534 });
   const lowest = Number(execFileSync("cat", ["/proc/sys/net/ipv4/ip_unprivileged_port_start"], { encoding: "utf8" }));
   const notes = of(findings, "ports", "note").filter(({ text }) => text.includes("privileges"));
   expect(notes.map(({ remedy }) => remedy)).toEqual(lowest > 80 ? ["sudo sysctl -w net.ipv4.ip_unprivileged_port_start=80"] : []);
@@ -168,7 +209,10 @@ test("a machine whose Backlot is no more is a leftover that clean would remove",
   const api = apiOf(url, token);
   const wanted = { region: "us-east", type: "g6-nanode-1", image: "cloud/debian12", root_pass: "Correct-horse-1", script_id: 1 };
   const { id } = (await api.post("/v4/cloud/instances", wanted)).body as Json;
-  const pid = await until(async () => (await api.get(`/_backlot/instances/${id}`)).body.pid, { withinMs: 20_000, what: "the machine" });
+  // Not before it says that it runs: who dies while a machine starts leaves what is about to end.
+  const isRunning = async () => (await api.get(`/v4/cloud/instances/${id}`)).body.status === "running";
+  await until(isRunning, { withinMs: 20_000, what: "the machine" });
+  const { pid } = (await api.get(`/_backlot/instances/${id}`)).body;
   run.child.kill("SIGKILL");
   await run.ended;
   const clean = async (): Promise<string> => {

@@ -15,6 +15,13 @@ export interface Invocation {
   ended: Promise<number | null>;
 }
 
+/** Where, and as whom. */
+interface As {
+  cwd?: string | undefined;
+  uid?: number;
+  gid?: number;
+}
+
 /** Invocations and folders of one test, ended and removed by `close`. */
 export const openTerminal = () => {
   const folders: string[] = [];
@@ -24,10 +31,10 @@ export const openTerminal = () => {
     folders.push(path);
     return path;
   };
-  /** Runs the built command line in an empty folder, with no `BACKLOT_…` variable but the given ones. */
-  const type = (words: string[], env: Record<string, string> = {}, cwd = folder()): Invocation => {
+  /** Runs the built command line in an empty folder, with no `BACKLOT_…` variable but the given ones; as another user when one is given. */
+  const type = (words: string[], env: Record<string, string> = {}, { cwd = folder(), ...user }: As = {}): Invocation => {
     const bare = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BACKLOT_")));
-    const child = spawn(process.execPath, [commandLine, ...words], { cwd, env: { ...bare, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(process.execPath, [commandLine, ...words], { ...user, cwd, env: { ...bare, ...env }, stdio: ["ignore", "pipe", "pipe"] });
     let out = "";
     let err = "";
     child.stdout.on("data", (chunk) => {

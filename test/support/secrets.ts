@@ -141,7 +141,10 @@ export const walkSecretAccount = async (
   keep("an access token", granted.body.access_token, ["grant"]);
   keep("a refresh token", granted.body.refresh_token, ["grant"]);
   await ask("GET", "/v4/profile", undefined, { Authorization: `Bearer ${keep("a token nobody has", "Orchestra-Pit-Token-90")}` });
-  await ask("GET", `/v4/regions?api_key=${keep("a key of version 3", "Backdrop-Key-73")}`);
+  // As version 3 was told who asks; where nobody need say it, and where somebody must.
+  const oldKey = keep("a key of version 3", "Backdrop-Key-73");
+  await ask("GET", `/v4/regions?api_key=${oldKey}`);
+  hear(`GET /v4/profile?api_key=${oldKey}`, await send(url, "GET", `/v4/profile?api_key=${oldKey}`, {}));
 
   // Instances.
   const place = { region: "us-east", type: "g6-nanode-1", image: "cloud/debian12" };

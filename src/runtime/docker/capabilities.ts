@@ -16,7 +16,8 @@ const volumeRow = (rights: VolumeRights | undefined): RuntimeCapabilities["rows"
       : rights.growth === "in-use"
         ? "They grow in use."
         : "They grow while no process of the machine uses them, else at its next boot: this engine grants no SYS_RESOURCE.";
-  return { subject, real: true, note: `An ext4 of exactly the size, ${place}. ${growth}` };
+  const left = "`backlot clean` finds loop devices that a crash left (kernels before 5.8) on this machine only, not on another machine's engine.";
+  return { subject, real: true, note: `An ext4 of exactly the size, ${place}. ${growth} ${left}` };
 };
 
 /** @param rights what the engine granted the volumes' helper; undefined before that was tried */
@@ -43,6 +44,11 @@ export const dockerCapabilities = (rights: VolumeRights | undefined): RuntimeCap
       note: "The engine's own counters by network; what a machine carried since the last reading (15 s at most) is lost when it dies by itself.",
     },
     { subject: "Deploy script", real: true, note: "Run once at first boot as root; output and exit code are kept." },
+    {
+      subject: "Isolation",
+      real: true,
+      note: "A container's. An instance reaches what this host binds to all addresses and, where the engine runs with userland-proxy off, can send datagrams (unanswered) to its loopback.",
+    },
     { subject: "Traffic filters in the guest", real: false, note: "No NET_ADMIN: a guest cannot change its routes or firewall." },
     { subject: "Lish and rescue consoles", real: false, note: "There is no serial console; use ssh or `docker exec`." },
   ],

@@ -62,6 +62,11 @@ const serverCapabilities = [
 ];
 
 const pidsLimit = 1024;
+/**
+ * A guest with two networks would answer on the public one for its private address, as every Linux does, and whoever is there could dial it
+ * around the engine's walls between networks. So it answers ARP for, and names itself by, the addresses of that device alone (Linux, ip-sysctl.rst).
+ */
+const strictArp = { "net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2" };
 /** Docker's own smallest limit. */
 const leastMemoryMib = 6;
 export const stopGraceSeconds = 3;
@@ -194,6 +199,7 @@ export const createRequest = (
       PidsLimit: pidsLimit,
       CapDrop: ["ALL"],
       CapAdd: serverCapabilities,
+      Sysctls: strictArp,
       // The engine's own resolver in the container asks these, from inside the container's network.
       ...(host.resolvers.length > 0 ? { Dns: [...host.resolvers] } : {}),
       // Loops decide what runs; an engine that restarts machines by itself would boot what should be off.

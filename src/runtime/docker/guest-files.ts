@@ -126,6 +126,8 @@ const isGoing = async (container: Docker.Container): Promise<boolean> => {
 /** Whoever is root in a guest may put anything there; a mark of ours is a line. */
 const mostMarkBytes = 4 * 1024;
 const mostKeptBytes = 256 * 1024;
+/** They become part of a command with more rights than the guest has (extra-addresses.ts), so addresses and nothing else. */
+const isAddressNote = (word: string): boolean => /^[\d.]{7,15}\/\d{1,2}$/.test(word);
 const markNames = ["boots", "script-exit", "extra-addresses"] as const;
 
 /** The first bytes of the files of an archive by their names; undefined when there is more than `mostKeptBytes` of it, and no more is read. */
@@ -184,5 +186,6 @@ export const guestState = async (container: Docker.Container): Promise<GuestStat
   }
   const marks = texts;
   const numberIn = (name: (typeof markNames)[number]) => (/^\d{1,15}$/.test(marks.get(name) ?? "") ? Number(marks.get(name)) : undefined);
-  return { boots: numberIn("boots"), exitCode: numberIn("script-exit") ?? null, extraAddresses: marks.get("extra-addresses") ?? "" };
+  const addresses = (marks.get("extra-addresses") ?? "").split(" ").filter(isAddressNote);
+  return { boots: numberIn("boots"), exitCode: numberIn("script-exit") ?? null, extraAddresses: addresses.join(" ") };
 };
