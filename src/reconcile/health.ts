@@ -104,9 +104,9 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
   };
 
   /** Told only when it is another word: to compare rows costs more than to compare words. */
-  const tellStatus = (id: number, status: "UP" | "DOWN"): void => {
+  const tellStatus = (id: number, status: "UP" | "DOWN", isOut: boolean): void => {
     const seen = observed(store, "node", id);
-    if (seen?.status !== status || seen.out) observe(store, "node", id, { status });
+    if (seen?.status !== status || (seen.out ?? false) !== isOut) observe(store, "node", id, isOut ? { status, out: true } : { status });
   };
 
   const forget = (id: number): void => {
@@ -149,7 +149,8 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
     const failed = result.ok ? 0 : (failures.get(id) ?? 0) + 1;
     failures.set(id, failed);
     const out = !result.ok && (final || failed >= config.checkAttempts || nodeStatus(store, id) !== "UP");
-    if (result.ok || out) tellStatus(id, result.ok ? "UP" : "DOWN");
+    // Where an instance does not run, whoever answers is somebody else.
+    if (result.ok || out) tellStatus(id, result.ok ? "UP" : "DOWN", final);
     if (urgent && !result.ok && !out) {
       hinted.add(id);
       return 0;

@@ -31,7 +31,7 @@ const listenerSpec = (cloud: Cloud, driver: Pick<RuntimeDriver, "dial">, row: Co
   const nodes = nodesOf(cloud.store, row.id).flatMap((node): NodeSpec[] => {
     const target = nodeTarget(cloud, driver, node);
     if (target.reason !== undefined) return [];
-    // Contract 8.5: with check none a node is used whatever a probe says.
+    // Contract 8.5: with check none a node is used without probes.
     const seen = observed(cloud.store, "node", node.id);
     const up = seen?.status === "UP" || (row.check === "none" && !seen?.out);
     return [{ id: node.id, label: node.label, address: node.address, endpoint: target.endpoint, weight: node.weight, mode: node.mode, up }];

@@ -16,6 +16,7 @@ import {
   nodesStatus,
   placeOfListener,
   rawExchange,
+  removeInstance,
   silentServer,
   unheldAddress,
 } from "./world.js";
@@ -164,6 +165,23 @@ describe("checks", () => {
     await httpServer(place, "used again");
     await until(async () => /used again$/.test(await ask(config)));
     await nodesStatus(cloud, config, 1, 0);
+  });
+
+  it("none sends nobody to the address of an instance that does not run, whoever answers there", async () => {
+    const instance = await createInstance(cloud, { private_ip: true });
+    await instanceIn(cloud, instance.id, "running");
+    const balancer = await createBalancer(cloud);
+    const config = await createConfig(cloud, balancer.id, { port: 20_391, check: "none" });
+    await createNode(cloud, config, `${instance.ipv4[1]}:8080`);
+    await listening(cloud, config);
+    await httpServer(await dial(cloud, instance.ipv4[1], 8_080), "a stranger");
+    await until(async () => /a stranger$/.test(await ask(config)));
+    await cloud.api.post(`/v4/cloud/instances/${instance.id}/shutdown`);
+    await instanceIn(cloud, instance.id, "offline");
+    await until(async () => /^HTTP\/1\.1 503 [\s\S]*X-Backlot-Reason: no-node-up/.test(await ask(config)));
+    await cloud.api.post(`/v4/cloud/instances/${instance.id}/boot`);
+    await until(async () => /a stranger$/.test(await ask(config)));
+    await removeInstance(cloud, instance.id);
   });
 
   it("attempts: one failure takes nobody out, that many in a row do", async () => {

@@ -23,7 +23,7 @@ export interface NodeProbe {
 /** What the health loop knows of a node. */
 export interface ObservedNode {
   status: "Unknown" | "UP" | "DOWN";
-  /** A real request failed there; until it is measured again it gets none, whatever the kind of check. */
+  /** It gets no requests, whatever the kind of check: its instance does not run, or one failed there and it was not measured since. */
   out?: true;
 }
 

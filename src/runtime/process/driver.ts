@@ -17,7 +17,7 @@ import { leaderOf, machineView, type Remains, stepsTo } from "./machine.js";
 import { clearPlace, copyToShelf, findFileSystem, removeFromShelf, shelved, takeFromShelf } from "./shelf.js";
 import { startSupervisor } from "./start.js";
 import { machineEnvironment } from "./supervisor.js";
-import { isLeader, isStillThere, type MarkedProcess, markedProcesses } from "./table.js";
+import { claims, isStillThere, type MarkedProcess, markedProcesses } from "./table.js";
 import { folderVolumes } from "./volumes.js";
 
 export interface ProcessDriverOptions {
@@ -98,12 +98,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     });
 
   const refuseTakenAddresses = (spec: MachineSpec, bindAddresses: readonly string[]): void => {
-    for (const { marker, pid } of markedProcesses().filter((each) => isLeader(each) && each.marker.owner !== owner)) {
-      const taken = marker.bindAddresses.find((address) => bindAddresses.includes(address));
+    for (const other of claims().filter((each) => each.owner !== owner)) {
+      const taken = other.bindAddresses.find((address) => bindAddresses.includes(address));
       if (taken === undefined) continue;
       throw new Fault("unavailable", [
         {
-          reason: `${shownOf(taken)} of instance ${spec.instance} is in use by another Backlot (state ${marker.stateFolder}, its instance ${marker.instance}, process ${pid}). Stop that instance, or start this Backlot with another pool (--private-pool).`,
+          reason: `${shownOf(taken)} of instance ${spec.instance} is in use by another Backlot (state ${other.stateFolder}, its instance ${other.instance}, process ${other.pid}). Delete this instance and create it again, which gives it another address, or stop that one. Clouds with a --private-pool each, chosen before their first instance, never meet.`,
         },
       ]);
     }
@@ -147,7 +147,8 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
       bindAddresses,
       scriptPatienceMs: options.scriptPatienceMs ?? scriptPatienceMs,
     });
-    const child = await startSupervisor(spec.instance, folder, environment).catch(async (error) => {
+    const claim = { owner, instance: spec.instance, stateFolder, bindAddresses };
+    const child = await startSupervisor(claim, folder, environment).catch(async (error) => {
       // What it had begun must not go on behind a machine that is said to be off.
       await stop(spec.instance);
       throw error;
@@ -276,14 +277,12 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
     // It is this process itself.
     outage: async () => undefined,
     occupied: async () =>
-      markedProcesses()
-        .filter((each) => isLeader(each) && each.marker.owner !== owner)
-        .flatMap(({ marker }) =>
-          marker.bindAddresses.flatMap((address) => {
+      claims()
+        .filter((each) => each.owner !== owner)
+        .flatMap(({ instance, stateFolder: folder, bindAddresses }) =>
+          bindAddresses.flatMap((address) => {
             const shown = shownOf(address);
-            return shown === undefined
-              ? []
-              : [{ cidr: `${shown}/32`, owner: `instance ${marker.instance} of another Backlot (state ${marker.stateFolder})` }];
+            return shown === undefined ? [] : [{ cidr: `${shown}/32`, owner: `instance ${instance} of another Backlot (state ${folder})` }];
           }),
         ),
     close: () => closers.close(),

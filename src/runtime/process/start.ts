@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault, reasonOf } from "../../kernel/fault.js";
+import { type Claim, claimWords } from "./table.js";
 
 const readyMs = 10_000;
 
@@ -9,10 +10,10 @@ const readyMs = 10_000;
  * Starts a machine's supervisor as the leader of a session of its own, so that it outlives Backlot, and resolves when it says that it
  * runs. What goes wrong before that is in the boot log.
  */
-export const startSupervisor = async (instance: number, folder: string, environment: Record<string, string>): Promise<ChildProcess> => {
+export const startSupervisor = async (claim: Claim, folder: string, environment: Record<string, string>): Promise<ChildProcess> => {
   const log = await open(join(folder, "boot.log"), "a", 0o600);
   try {
-    const child = spawn("/bin/sh", [join(folder, "supervisor")], {
+    const child = spawn("/bin/sh", [join(folder, "supervisor"), ...claimWords(claim)], {
       detached: true,
       cwd: folder,
       env: environment,
@@ -25,7 +26,7 @@ export const startSupervisor = async (instance: number, folder: string, environm
   } catch (error) {
     throw new Fault(
       "unavailable",
-      [{ reason: `Instance ${instance} could not be started as a process: ${reasonOf(error)} Its boot log is in ${folder}.` }],
+      [{ reason: `Instance ${claim.instance} could not be started as a process: ${reasonOf(error)} Its boot log is in ${folder}.` }],
       { cause: error },
     );
   } finally {

@@ -66,6 +66,58 @@ export const markerOf = (environ: Buffer): Marker | undefined => {
   };
 };
 
+/** What of a marker everybody on this host may read: an environment is its user's own, a command line is not (proc(5)). */
+export type Claim = Pick<Marker, "owner" | "instance" | "stateFolder" | "bindAddresses">;
+
+const claimWord = "backlot-machine";
+
+/** Words for the command line of a machine's supervisor, so that another user's Backlot knows which addresses it has. */
+export const claimWords = ({ owner, instance, stateFolder, bindAddresses }: Claim): string[] => [
+  claimWord,
+  owner,
+  String(instance),
+  stateFolder,
+  ...bindAddresses,
+];
+
+/** `undefined` unless the command line (`WORD\0…`, as /proc shows it) carries a claim. */
+const claimOf = (commandLine: string): Claim | undefined => {
+  const words = commandLine.split("\0").slice(0, -1);
+  const at = words.indexOf(claimWord);
+  const [owner, instance, stateFolder, ...bindAddresses] = at < 0 ? [] : words.slice(at + 1);
+  return owner && stateFolder ? { owner, instance: Number(instance), stateFolder, bindAddresses } : undefined;
+};
+
+/** Every machine on this host that runs, whoever owns it, with a process of it; one that an older Backlot started only if this user may look. */
+export const claims = (): Array<Claim & { pid: number }> => {
+  const found = new Map<string, Claim & { pid: number }>();
+  for (const pid of pids()) {
+    const claim = claimOf(readOrNothing(`/proc/${pid}/cmdline`)) ?? leaderAt(pid)?.marker;
+    if (claim) found.set(JSON.stringify([claim.owner, claim.instance]), { ...claim, pid });
+  }
+  return [...found.values()];
+};
+
+const leaderAt = (pid: number): MarkedProcess | undefined => {
+  const found = markedProcess(pid);
+  return found && isLeader(found) ? found : undefined;
+};
+
+const readOrNothing = (path: string): string => {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    // Without a descriptor to look with, nobody may conclude that it is gone.
+    if (isExhaustion(error)) throw error;
+    return "";
+  }
+};
+
+const pids = (): number[] =>
+  readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+
 /** `undefined` when it is gone, a zombie, not ours to read, or carries no markers. */
 export const markedProcess = (pid: number): MarkedProcess | undefined => {
   try {
@@ -83,10 +135,7 @@ export const markedProcess = (pid: number): MarkedProcess | undefined => {
 };
 
 /** Every process on this host that a Backlot marked, whoever owns it. Costs about 10 µs a process of the host. */
-export const markedProcesses = (): MarkedProcess[] =>
-  readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .flatMap((name) => markedProcess(Number(name)) ?? []);
+export const markedProcesses = (): MarkedProcess[] => pids().flatMap((pid) => markedProcess(pid) ?? []);
 
 /** Is this very process (not a later one with its pid) still there, with its markers? */
 export const isStillThere = (found: MarkedProcess): boolean => {
