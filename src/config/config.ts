@@ -13,6 +13,8 @@ export { configFlags } from "./settings-table.js";
 export interface ConfigSources {
   /** As the command line or a library caller gives them, camelCase; undefined: not given. Text and JSON types are both taken. */
   flags: Record<string, unknown>;
+  /** What a setting is called where `flags` came from; by default as on the command line, `--port`. */
+  nameOf?: (key: string) => string;
   env: Record<string, string | undefined>;
   /** Folder of `backlot.config.json`, and what relative paths start from. */
   cwd: string;
@@ -58,13 +60,13 @@ const typed = (key: string, value: unknown): unknown => {
   return value;
 };
 
-const flagSource = (flags: Values): Source => ({
+const flagSource = ({ flags, nameOf = flagOf }: ConfigSources): Source => ({
   values: Object.fromEntries(
     Object.entries(flags)
       .filter(([, value]) => value !== undefined)
       .map(([key, value]) => [key, typed(key, value)]),
   ),
-  nameOf: flagOf,
+  nameOf,
   problems: [],
 });
 
@@ -157,7 +159,7 @@ const rangeProblems = (config: Config, nameOf: (key: SettingKey) => string): Pro
  * A value that is overridden must be right too.
  */
 export const readConfig = (sources: ConfigSources): Config => {
-  const flags = flagSource(sources.flags);
+  const flags = flagSource(sources);
   const env = environmentSource(sources.env);
   const file = fileSource(sources.cwd);
   const inOrder = [flags, env, file];
@@ -167,7 +169,7 @@ export const readConfig = (sources: ConfigSources): Config => {
   const initial = Object.fromEntries(settingKeys.map((key) => [key, settingsTable[key].default]));
   const merged = { ...initial, ...file.values, ...env.values, ...flags.values } as unknown as Omit<Config, "state"> & { state?: string };
   const config: Config = { ...merged, state: statePath(merged.state, sources) };
-  const clashes = rangeProblems(config, (key) => inOrder.find((source) => Object.hasOwn(source.values, key))?.nameOf(key) ?? flagOf(key));
+  const clashes = rangeProblems(config, (key) => inOrder.find((source) => Object.hasOwn(source.values, key))?.nameOf(key) ?? flags.nameOf(key));
   if (clashes.length > 0) throw new Fault("invalid", clashes);
   return Object.freeze(config);
 };

@@ -59,8 +59,8 @@ const before = { descriptors: descriptors(), resources: resources() };
 let backlot;
 process.on("message", async (message) => {
   if (message.config) {
-    const { startBacklot } = await import("#backlot/index.js");
-    backlot = await startBacklot(message.config);
+    const { openCloud } = await import("#backlot/main.js");
+    backlot = await openCloud(message.config);
     process.send({ url: backlot.url, token: backlot.token });
   } else if (message === "measure") process.send(await measure());
   else if (message === "close") {

@@ -21,7 +21,7 @@ export interface Measure extends Holdings {
   heapUsed: number;
 }
 
-/** A Backlot opened by `startBacklot` in a process of its own, which can be asked what it holds. */
+/** A Backlot opened as a library in a process of its own, which can be asked what it holds. */
 export interface Library {
   url: string;
   token: string;

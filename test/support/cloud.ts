@@ -5,7 +5,8 @@ import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
-import { type Backlot, type Config, startBacklot } from "#backlot/index.js";
+import type { Backlot, Config } from "#backlot/index.js";
+import { openCloud } from "#backlot/main.js";
 import { kinds } from "#backlot/resources/cloud.js";
 import { migrations, schemaVersion } from "#backlot/resources/migrations.js";
 import { openStore } from "#backlot/store/open-store.js";
@@ -203,7 +204,7 @@ const standing = new Map<string, { config: Config; running: Backlot | undefined 
 // After the file's own hooks. A test that failed before its last line must not leave machines behind that later files would meet.
 afterAll(async () => {
   for (const [state, { config, running }] of standing) {
-    if (existsSync(state)) await (running ?? (await startBacklot(config))).close({ machines: "stop" });
+    if (existsSync(state)) await (running ?? (await openCloud(config))).close({ machines: "stop" });
     await rm(state, { recursive: true, force: true });
   }
 });
@@ -211,7 +212,7 @@ afterAll(async () => {
 /** A whole Backlot in this process, on the process runtime: real sockets, real processes, a state folder of its own. */
 export const startCloud = async (overrides: Partial<Config> = {}): Promise<TestCloud> => {
   const config = await testConfig(overrides);
-  const running = await startBacklot(config);
+  const running = await openCloud(config);
   standing.set(config.state, { config, running });
   return {
     url: running.url,
