@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { reset } from "./cut.js";
+import { giveUp, reset } from "./cut.js";
 import { answerHeaders } from "./headers.js";
 
 /**
@@ -17,7 +17,7 @@ const cutAnswer = (req: IncomingMessage, res: ServerResponse): void => {
 
 /**
  * Passes a node's answer on: status, fields, body with back-pressure, trailers. `done(undefined)` when it went through whole, else with the
- * reason why it was cut. A client that takes nothing for `readMs` is cut off.
+ * reason why it was cut. A client that takes nothing for `readMs` is cut off; of what is left to take after that, see `Front`.
  * @throws TypeError when the node's status line or fields cannot be written; nothing has been sent then.
  */
 export const relayAnswer = (
@@ -43,7 +43,7 @@ export const relayAnswer = (
     if (res.write(chunk)) return;
     answer.pause();
     // One who reads nothing at all holds a node.
-    reader ??= setTimeout(() => req.socket.destroy(), readMs);
+    reader ??= setTimeout(() => giveUp(req.socket), readMs);
   });
   res.on("drain", () => {
     clearTimeout(reader);
@@ -60,7 +60,6 @@ export const relayAnswer = (
     }
     if (pairs.length > 0) res.addTrailers(pairs);
     res.end();
-    if (!res.destroyed) reader ??= setTimeout(() => req.socket.destroy(), readMs);
     settle(undefined);
   });
   answer.on("error", () => settle("broke off in the middle of its answer"));

@@ -1,5 +1,4 @@
 import { type ServerResponse, STATUS_CODES } from "node:http";
-import type { Duplex } from "node:stream";
 import type { Refusal } from "./headers.js";
 
 /**
@@ -36,19 +35,6 @@ export const rawRefusal = (refusal: Refusal, close = true, toHead = false): stri
     "",
     toHead ? "" : Buffer.from(text).toString("latin1"),
   ].join("\r\n");
-};
-
-/** Writes the last bytes of a connection and reads on for a moment, so that a reset does not overtake them. */
-export const sayLast = (socket: Duplex, text: string): void => {
-  if (!socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const timer = setTimeout(() => socket.destroy(), 1_000);
-  socket.once("close", () => clearTimeout(timer));
-  socket.once("end", () => socket.destroy());
-  socket.resume();
-  socket.end(text, "latin1");
 };
 
 /** No usable node is left to ask. `reasons`: those asked and why in vain; `replayed`: one of them may have read the request. Pure. */

@@ -10,10 +10,18 @@ export const reset = (socket: Socket): void => {
   else socket.resetAndDestroy();
 };
 
+const isPlain = (stream: Duplex): stream is Socket => stream instanceof Socket && !("encrypted" in stream);
+
+/** For a client that takes nothing: what the system still has for it is dropped, megabytes it may be, and it cannot take what it was sent for a whole answer. */
+export const giveUp = (stream: Duplex): void => {
+  if (isPlain(stream)) reset(stream);
+  else stream.destroy();
+};
+
 /** What was written is sent; then the other end sees a broken connection, not the end of one. */
 export const cut = (stream: Duplex): void => {
   if (stream.destroyed) return;
-  if (!(stream instanceof Socket) || "encrypted" in stream) {
+  if (!isPlain(stream)) {
     stream.destroy();
     return;
   }

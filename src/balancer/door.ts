@@ -1,7 +1,8 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type SecureContextOptions, type Server as TlsServer } from "node:tls";
 import { plainAddress } from "../kernel/addresses.js";
-import { rawRefusal, sayLast } from "./answer.js";
+import { sayLast } from "../kernel/last-words.js";
+import { rawRefusal } from "./answer.js";
 import type { Beat } from "./beat.js";
 import { Lane } from "./fast/lane.js";
 import { createFront, type Front } from "./front.js";

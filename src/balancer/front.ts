@@ -1,8 +1,10 @@
 import http from "node:http";
 import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
-import { answerRefusal, parserRefusal, rawRefusal, sayLast } from "./answer.js";
+import { sayLast } from "../kernel/last-words.js";
+import { answerRefusal, parserRefusal, rawRefusal } from "./answer.js";
 import type { Beat } from "./beat.js";
+import { giveUp } from "./cut.js";
 import { type Refusal, requestRefusal } from "./headers.js";
 import type { Limits } from "./limits.js";
 import { isTunnelRequest, type Service } from "./service.js";
@@ -19,6 +21,9 @@ interface Seat {
   /** How many bytes had come when a body was last seen moving, and when that was. */
   bodyBytes: number;
   bodySinceMs: number;
+  /** The first answer in line, when we have said all of it and the client has not taken it; and since when that is known. */
+  untaken: http.ServerResponse | undefined;
+  untakenSinceMs: number;
 }
 
 /** HTTP towards clients, over connections it is handed. It never listens itself. */
@@ -140,7 +145,7 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
     seat.tunnel = true;
     const refusal = refusalOf(req);
     if (refusal) sayLast(socket, rawRefusal(refusal));
-    else service.upgrade(req, socket, head);
+    else seat.answers.add(service.upgrade(req, socket, head));
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Duplex) => {
     const seat = seats.get(socket);
@@ -157,19 +162,35 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
   });
 
   /** A client that stops in the middle of its body holds a node; one that waits because the node reads slowly does not count. */
+  const boundBody = (seat: Seat, nowMs: number): void => {
+    const { latest } = seat;
+    if (!latest || latest.complete || seat.tunnel) return;
+    const bytes = latest.socket.bytesRead;
+    if (bytes !== seat.bodyBytes || !latest.readableFlowing) {
+      seat.bodyBytes = bytes;
+      seat.bodySinceMs = nowMs;
+    } else if (nowMs - seat.bodySinceMs >= limits.bodyMs) {
+      const refusal: Refusal = { status: 408, token: "too-slow", sentence: "The request body did not arrive in time." };
+      if ([...seat.answers].some((res) => res.headersSent)) seat.stream.destroy();
+      else for (const res of seat.answers) answerRefusal(res, refusal, true);
+    }
+  };
+
+  /** A client that takes nothing holds its connection and what it asked for next: no other timer runs while an answer waits for it. */
+  const boundReading = (seat: Seat, nowMs: number): void => {
+    const [first] = seat.answers;
+    const untaken = first?.writableEnded ? first : undefined;
+    if (untaken !== seat.untaken) {
+      seat.untaken = untaken;
+      seat.untakenSinceMs = nowMs;
+    } else if (untaken && nowMs - seat.untakenSinceMs >= limits.readMs) giveUp(seat.stream);
+  };
+
   const stopBeat = beat.add((nowMs) => {
     for (const seat of seats.values()) {
-      const { latest } = seat;
-      if (!latest || latest.complete || seat.tunnel || seat.answers.size === 0) continue;
-      const bytes = latest.socket.bytesRead;
-      if (bytes !== seat.bodyBytes || !latest.readableFlowing) {
-        seat.bodyBytes = bytes;
-        seat.bodySinceMs = nowMs;
-      } else if (nowMs - seat.bodySinceMs >= limits.bodyMs) {
-        const refusal: Refusal = { status: 408, token: "too-slow", sentence: "The request body did not arrive in time." };
-        if ([...seat.answers].some((res) => res.headersSent)) seat.stream.destroy();
-        else for (const res of seat.answers) answerRefusal(res, refusal, true);
-      }
+      if (seat.answers.size === 0) continue;
+      boundBody(seat, nowMs);
+      boundReading(seat, nowMs);
     }
   });
 
@@ -204,7 +225,8 @@ export const createFront = ({ service, limits, keepAlive, beat, counted }: Front
         stream.destroy();
         return;
       }
-      const seat: Seat = { stream, answers: new Set(), latest: undefined, tunnel: false, leaving, bodyBytes: 0, bodySinceMs: 0 };
+      const begun = { bodyBytes: 0, bodySinceMs: 0, untaken: undefined, untakenSinceMs: 0 };
+      const seat: Seat = { stream, answers: new Set(), latest: undefined, tunnel: false, leaving, ...begun };
       seats.set(stream, seat);
       stream.once("close", () => seats.delete(stream));
       stream.once("end", () => {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { cannotStart, reasonOf } from "../kernel/fault.js";
+import { sayLast } from "../kernel/last-words.js";
 import { errorBody } from "./status.js";
 
 export interface ApiServer {
@@ -30,8 +31,6 @@ export const defaultLimits: ServerLimits = { headMs: 15_000, requestMs: 60_000, 
 
 /** How long requests under way may take once the server closes, in ms. */
 const graceMs = 2_000;
-/** How long a client may take to read why it was refused. */
-const lingerMs = 1_000;
 /** Requests that one connection may have sent ahead of their answers; it ends with these, and what came after them is dropped. */
 const mostAhead = 32;
 
@@ -52,11 +51,11 @@ const rawAnswer = (status: number, reason: string, more = ""): string => {
 
 /** What is not HTTP, or too much of it, is answered in JSON as well. */
 const onClientError = (error: NodeJS.ErrnoException, socket: Socket): void => {
-  if (!socket.writable || error.code === "ECONNRESET") return void socket.destroy();
+  if (error.code === "ECONNRESET") return void socket.destroy();
   const status = error.code === "HPE_HEADER_OVERFLOW" ? 431 : error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
   const reason =
     status === 431 ? "The request's head is too large." : status === 408 ? "The request took too long." : "These bytes are not an HTTP/1.1 request.";
-  socket.end(rawAnswer(status, reason));
+  sayLast(socket, rawAnswer(status, reason));
 };
 
 /**
@@ -88,7 +87,7 @@ const dropSilentReader = (response: ServerResponse, readMs: number): void => {
   });
 };
 
-/** Node's own bound closes without a word. Bytes that come with a refused connection are read and dropped, so that the answer is not lost to a reset. */
+/** Node's own bound closes without a word. */
 const boundConnections = (server: Server, most: number): void => {
   const [accept] = server.listeners("connection") as Array<(socket: Socket) => void>;
   let open = 0;
@@ -96,10 +95,7 @@ const boundConnections = (server: Server, most: number): void => {
   server.on("connection", (socket: Socket) => {
     if (open >= most) {
       socket.on("error", () => {});
-      const cut = setTimeout(() => socket.destroy(), lingerMs);
-      socket.once("close", () => clearTimeout(cut));
-      socket.resume();
-      socket.end(rawAnswer(503, `There are ${most} open connections, as many as there may be. Close some, or try again.`));
+      sayLast(socket, rawAnswer(503, `There are ${most} open connections, as many as there may be. Close some, or try again.`));
       return;
     }
     open += 1;
@@ -149,12 +145,9 @@ export const openServer = async (host: string, port: number, given: Partial<Serv
   server.on("connect", (_request, socket) => {
     // Node hands the socket over without a listener of its own, and forgets it: an error here would end the process, an idle client the stop.
     socket.on("error", () => {});
-    socket.end(rawAnswer(405, "Method Not Allowed", "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS\r\n"), () => socket.destroy());
+    sayLast(socket, rawAnswer(405, "Method Not Allowed", "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS\r\n"));
   });
-  server.on(
-    "checkExpectation",
-    (_request, response: ServerResponse) => void response.socket?.end(rawAnswer(417, "Only 100-continue is understood as an expectation.")),
-  );
+  server.on("checkExpectation", ({ socket }) => sayLast(socket, rawAnswer(417, "Only 100-continue is understood as an expectation.")));
   const address = await listen(server, port, host).catch((error: NodeJS.ErrnoException) => {
     const who = `${host}:${port}`;
     if (error.code === "EADDRINUSE") {

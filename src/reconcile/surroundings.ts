@@ -1,5 +1,6 @@
 import { statfs } from "node:fs/promises";
 import type { Disposable } from "../kernel/closers.js";
+import { Fault } from "../kernel/fault.js";
 import type { Cloud } from "../resources/cloud.js";
 import type { Notices } from "../resources/notifications/notices.js";
 import type { RuntimeDriver } from "../runtime/driver.js";
@@ -7,7 +8,7 @@ import { openLoop } from "./loop.js";
 
 interface SurroundingsOptions {
   cloud: Cloud;
-  driver: Pick<RuntimeDriver, "name" | "outage">;
+  driver: Pick<RuntimeDriver, "name" | "outage" | "unreached">;
   stateFolder: string;
   onFailure(key: number, error: unknown): void;
 }
@@ -26,6 +27,30 @@ const outageNotice = (runtime: string, reason: string | undefined): Said =>
         label: `The ${runtime} runtime does not answer`,
         message: `Nothing can be created, booted, stopped or deleted until it does, and instances are shown as they were last seen. ${reason}`,
         type: "outage",
+        severity: "critical",
+        entity: null,
+      };
+
+/** What to say when the runtime cannot even be asked. Pure. */
+const lackNotice = (runtime: string, reason: string | undefined): Said =>
+  reason === undefined
+    ? undefined
+    : {
+        label: `The ${runtime} runtime cannot be asked`,
+        message: `Nothing can be created, booted, stopped or deleted, and instances are shown as they were last seen. ${reason}`,
+        type: "notice",
+        severity: "critical",
+        entity: null,
+      };
+
+/** What to say of regions whose private addresses are out of reach. Pure. */
+const unreachedNotice = (unreached: ReturnType<RuntimeDriver["unreached"]>): Said =>
+  unreached.length === 0
+    ? undefined
+    : {
+        label: "Private addresses are out of reach",
+        message: `Balancers and health checks do not reach the instances of ${unreached.map(({ region }) => region).join(", ")}: ${unreached.map(({ reason }) => reason.replace(/\.$/, "")).join("; ")}.`,
+        type: "notice",
         severity: "critical",
         entity: null,
       };
@@ -56,6 +81,16 @@ export const balancersNotice = (reason: string, nowMs: number): Said => ({
   untilMs: nowMs + toldForMs,
 });
 
+/** `outage`: why the runtime does not answer; `lack`: why it could not be asked. */
+const ask = async (driver: Pick<RuntimeDriver, "outage">): Promise<{ outage?: string | undefined; lack?: string }> => {
+  try {
+    return { outage: await driver.outage() };
+  } catch (error) {
+    if (error instanceof Fault) return { lack: error.message };
+    throw error;
+  }
+};
+
 /** Looks at what Backlot stands on, and tells the account's notifications when it is in a bad way. */
 export const openSurroundings = ({ cloud, driver, stateFolder, onFailure }: SurroundingsOptions): Disposable => {
   const loop = openLoop({
@@ -63,7 +98,12 @@ export const openSurroundings = ({ cloud, driver, stateFolder, onFailure }: Surr
     concurrency: 1,
     onFailure,
     reconcile: async () => {
-      cloud.notices.note("runtime", outageNotice(driver.name, await driver.outage()));
+      const { outage, lack } = await ask(driver);
+      // What could not be asked leaves what was told of it.
+      if (lack === undefined) cloud.notices.note("runtime", outageNotice(driver.name, outage));
+      cloud.notices.note("lack", lackNotice(driver.name, lack));
+      // Without its runtime nothing is reached, and that is told already.
+      cloud.notices.note("unreached", unreachedNotice((outage ?? lack) === undefined ? driver.unreached() : []));
       const { bavail, bsize } = await statfs(stateFolder);
       cloud.notices.note("disk", diskNotice(bavail * bsize, stateFolder));
       return askEveryMs;

@@ -42,11 +42,16 @@ export interface RuntimeDriver extends Disposable {
   log(instance: number): Promise<string>;
   /** How this process reaches an address of one of our pools; `undefined` for any other address. Pure arithmetic, no I/O. */
   dial(address: string, port: number): Endpoint | undefined;
+  /** Regions whose private addresses are out of this process's reach, with the reason, as far as that was tried. No I/O. */
+  unreached(): ReadonlyArray<{ region: string; reason: string }>;
   /** Calls `moved` when `dial` may answer otherwise than before. */
   watchDial(moved: () => void): Disposable;
   /** Calls `hint` when something may have happened to a machine (died, started, removed by somebody). May miss or repeat. */
   watch(hint: (instance: number) => void): Disposable;
-  /** Whether the runtime itself answers, now: a sentence with cause and remedy when it does not. Never rejects. */
+  /**
+   * Whether the runtime itself answers, now: a sentence with cause and remedy when it does not.
+   * @throws Fault `unavailable` when it could not be asked, since this machine is out of something: nothing is known of it then
+   */
   outage(): Promise<string | undefined>;
   /** Block storage, by volume. */
   readonly volumes: RuntimeVolumes;

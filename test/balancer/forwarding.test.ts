@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
+import { connect as connectTls } from "node:tls";
 import { afterEach, describe, expect, test } from "vitest";
 import { until } from "../support/until.js";
-import { applyOpen, closeOpened, helloBackend, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
+import { applyOpen, closeLater, closeOpened, helloBackend, makePair, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
 
 afterEach(closeOpened);
 
@@ -190,6 +191,36 @@ describe("the repaired http-proxy", () => {
           .split("\n")
           .map((line) => line.trim().split(/\s+/));
       await until(() => rows().some(isProbed), { what: "a keep-alive timer on the half-closed connection" });
+    });
+
+    test("over TLS is let go after ten quiet turns in the middle of its answer; one that waits for its answer is not", async () => {
+      const answering: Array<() => void> = [];
+      const backend = await rawBackend((socket, said) => {
+        if (said.includes("/waits")) answering.push(() => socket.write(ok("late")));
+        else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc");
+      });
+      const plane = startPlane({ fastLane, limits: { halfClosedMs: 20 } });
+      const tls = { ...makePair("half.test"), cipherSuite: "recommended" as const };
+      const port = await applyOpen(plane, spec([node(1, backend.port)], { protocol: "https", tls }));
+      const halfClosing = (path: string) => {
+        const heard = { text: "", gone: false };
+        const socket = connectTls({ port, host: "127.0.0.1", rejectUnauthorized: false });
+        socket.allowHalfOpen = true;
+        closeLater(() => void socket.destroy());
+        socket.on("error", () => undefined).on("data", (chunk) => (heard.text += chunk.toString("latin1")));
+        for (const end of ["end", "close"]) socket.once(end, () => (heard.gone = true));
+        socket.end(request(`GET ${path}`), "latin1");
+        return heard;
+      };
+      const waiter = halfClosing("/waits");
+      await until(() => answering.length === 1);
+      const reader = halfClosing("/");
+      await until(() => reader.text.endsWith("abc"));
+      await until(() => reader.gone && backend.open.size === 1, { what: "the end of the one, with its node's connection" });
+      await until(() => waiter.text.split("100 Continue").length > 15, { what: "fifteen turns of the other" });
+      expect(waiter.gone).toBe(false);
+      answering[0]?.();
+      await until(() => waiter.gone && waiter.text.endsWith("late"));
     });
   });
 

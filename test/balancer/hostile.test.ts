@@ -1,5 +1,8 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
+import { heldOn } from "../support/connections.js";
 import { until } from "../support/until.js";
 import { applyOpen, closeOpened, makePair, node, ok, rawBackend, rawClient, request, spec, startPlane } from "./support.js";
 
@@ -87,6 +90,57 @@ describe.each([true, false])("fast lane %s", (fastLane) => {
       expect(asked * size).toBeLessThan(6_500_000);
     },
   );
+
+  test("a client that is refused again and again and reads nothing is cut off", async () => {
+    const plane = startPlane({ fastLane, limits: { readMs: 500 } });
+    const port = await applyOpen(plane, spec([]));
+    const client = await rawClient(port);
+    client.socket.pause();
+    let asked = 0;
+    while (!client.gone()) {
+      const { requests = 0 } = (await plane.counters())["config:1"] ?? {};
+      // Never so far ahead that this alone would end the connection; a paused socket hears of its end only by writing.
+      const more = asked - requests < 200 ? 100 : 0;
+      client.say(request("GET /").repeat(more));
+      asked += more;
+    }
+    // More than the kernel's buffers hold of the answers, each of some 200 bytes.
+    expect(asked).toBeGreaterThan(2_000);
+  });
+
+  test("a client that stopped reading an answer whose end is the connection's sees that it was cut", async () => {
+    const backend = await rawBackend((socket) => socket.write(`HTTP/1.1 200 OK\r\n\r\n${"x".repeat(8_000_000)}`));
+    const port = await applyOpen(startPlane({ fastLane, limits: { readMs: 500 } }), spec([node(1, backend.port)]));
+    // Node tells a socket that is paused of an end, whatever it was.
+    const script = `exec 3<>/dev/tcp/127.0.0.1/${port}; printf 'GET / HTTP/1.0\\r\\nHost: a\\r\\n\\r\\n' >&3; read; cat <&3 >/dev/null`;
+    const client = spawn("bash", ["-c", script], { env: { ...process.env, LC_ALL: "C" } });
+    let said = "";
+    client.stderr.on("data", (chunk) => {
+      said += chunk;
+    });
+    const exited = once(client, "close");
+    await until(() => backend.open.size === 1);
+    await until(() => backend.open.size === 0);
+    client.stdin.end("\n");
+    await exited;
+    expect(said).toMatch(/Connection reset by peer/);
+  });
+
+  test.each([
+    ["says what is no HTTP", "\0\r\n\r\n", 400],
+    ["sends two lengths", request("POST /", ["Content-Length: 1", "Content-Length: 2"]), 400],
+    ["stops in its body", request("POST /", ["Content-Length: 9"], "x"), 408],
+    ["asks for a tunnel", request("CONNECT a:1"), 501],
+    ["expects what nobody knows", request("GET /", ["Expect: wonders"]), 417],
+  ])("a client that %s, is told so and stays, is let go", async (_what, words, status) => {
+    const backend = await rawBackend(() => undefined);
+    const port = await applyOpen(startPlane({ fastLane, limits: { bodyMs: 200 } }), spec([node(1, backend.port)]));
+    const client = await rawClient(port);
+    client.say(words);
+    await until(() => client.heard.ended);
+    expect(client.heard.text).toContain(`HTTP/1.1 ${status} `);
+    await until(() => heldOn(port) === 0);
+  });
 
   test("a client that asks further and further ahead is not read from", async () => {
     const backend = await rawBackend(() => undefined);

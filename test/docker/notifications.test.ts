@@ -2,9 +2,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Json, startCloud, type TestCloud } from "../support/cloud.js";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { type OwnProcess, started } from "../soak/own-process.js";
+import { commandLineGround, type Json, startCloud, type TestCloud } from "../support/cloud.js";
+import { limitTo, openLine } from "../support/descriptors.js";
 import { describeDocker } from "../support/docker.js";
+import { type EngineDoor, openEngineDoor } from "../support/engine-door.js";
 import { until } from "../support/until.js";
 
 /** A socket of ours in front of the engine's: closing it is what a stopped engine looks like, and the real one is left alone. */
@@ -76,5 +79,72 @@ describeDocker("what the account's notifications say of the engine", () => {
     await cloud.api.del(`/v4/cloud/instances/${id}`);
     await until(async () => (await cloud.api.get(`/v4/cloud/instances/${id}`)).status === 404, { withinMs: 30_000, what: "the end of it" });
     expect(await notices()).toEqual([]);
+  });
+});
+
+describeDocker("a Backlot that is out of descriptors", () => {
+  const token = "a-token-of-my-own-choice";
+  const create = { region: "us-east", type: "g6-nanode-1", image: "cloud/debian12", root_pass: "Correct-horse-1", label: "web" };
+  let folder: string;
+  let door: EngineDoor;
+  let backlot: OwnProcess;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "backlot-descriptors-"));
+    door = await openEngineDoor();
+    const { privatePool, balancerAddresses } = await commandLineGround();
+    const words = ["--runtime", "docker", "--private-pool", privatePool, "--balancer-addresses", balancerAddresses, "--dns-port", "off"];
+    backlot = await started([...words, "--speed", "50", "--state", folder, "--token", token], { env: { DOCKER_HOST: door.host } });
+  });
+  afterAll(async () => {
+    limitTo(backlot.pid, 1_024);
+    for (const { id } of (await backlot.api.get("/v4/cloud/instances")).body.data) await backlot.api.del(`/v4/cloud/instances/${id}`);
+    await until(async () => (await backlot.api.get("/v4/cloud/instances")).body.results === 0, { withinMs: 30_000, what: "no instance" });
+    await backlot.stop();
+    await door.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test("calls no engine silent that answers: what waits for it goes on waiting, and the limit is told instead of an outage", async () => {
+    const line = openLine(backlot.url, token);
+    onTestFinished(line.close);
+    const path = "/v4/cloud/instances";
+    const { id } = (await line.ask("POST", path, create)).body;
+    const reaches = (status: string) =>
+      until(async () => (await line.ask("GET", `${path}/${id}`)).body.status === status, { withinMs: 30_000, what: status });
+    await reaches("running");
+    const notices = async (): Promise<Json[]> => (await line.ask("GET", "/v4/account/notifications")).body.data;
+    expect(await notices()).toEqual([]);
+
+    const stop = door.hold(/\/containers\/\w+\/stop\b/);
+    onTestFinished(stop.letGo);
+    expect((await line.ask("POST", `${path}/${id}/shutdown`)).status).toBe(200);
+    await until(() => stop.held() === 1, { withinMs: 30_000, what: "a call that takes long" });
+    const list = door.hold(/\/containers\/json\?/);
+    onTestFinished(list.letGo);
+    const looking = line.ask("GET", `/_backlot/instances/${id}`);
+    await until(() => list.held() > 0, { what: "another" });
+    limitTo(backlot.pid, 3);
+    // It is answered after five seconds: long enough for a silent engine to be given up.
+    const limit = /^This machine refused it \(.*EMFILE.*\); raise the open file limit of the user Backlot runs as/;
+    const looked = await looking;
+    expect([looked.status, looked.body.errors[0].reason]).toEqual([503, expect.stringMatching(limit)]);
+    const refused = await line.ask("POST", `/_backlot/instances/${id}/kill`);
+    expect([refused.status, refused.body.errors[0].reason]).toEqual([503, expect.stringMatching(limit)]);
+    const shutdown = async () => (await line.ask("GET", "/v4/account/events")).body.data.find(({ action }: Json) => action === "instance_shutdown");
+    expect((await shutdown()).status).toBe("started");
+    expect(await notices()).toEqual([
+      expect.objectContaining({
+        label: "The docker runtime cannot be asked",
+        message: expect.stringMatching(/EMFILE.*raise the open file limit/),
+        severity: "critical",
+      }),
+    ]);
+
+    limitTo(backlot.pid, 1_024);
+    list.letGo();
+    stop.letGo();
+    await reaches("offline");
+    expect((await shutdown()).status).toBe("finished");
+    await until(async () => (await notices()).length === 0, { what: "no notice" });
   });
 });

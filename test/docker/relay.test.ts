@@ -287,6 +287,37 @@ while True: box.sendto(*box.recvfrom(65536))
     expect(relays).toHaveLength(1);
     expect(relays[0]?.Id).not.toBe(before?.Id);
   });
+
+  test("a relay that cannot be made is a notification with the reason, until there is one", async () => {
+    const { nodes } = await balanced({ port: 20_186 }, 80);
+    for (const node of nodes) await nodeIs(node, "UP");
+    const told = async (): Promise<Json> =>
+      (await cloud.api.get("/v4/account/notifications")).body.data.find(({ label }: Json) => label === "Private addresses are out of reach");
+    // The relay that died just now may have been told of.
+    await until(async () => (await told()) === undefined, { ...within, what: "no notification" });
+    const [relay] = await relaysOf(owner);
+    const held = docker.getContainer(relay?.Id ?? "");
+    const name = relay?.Names[0]?.slice(1) ?? "";
+    await held.rename({ name: `${name}-old` });
+    const stranger = await docker.createContainer({ name, Image: relay?.Image ?? "", Labels: {} });
+    const goAway = () => stranger.remove({ force: true }).catch(() => {});
+    onTestFinished(goAway);
+    await held.kill();
+    // First that it was lost, then why there is no other.
+    const notice = await until(
+      async () => {
+        const found = await told();
+        return found?.message.includes(name) && found;
+      },
+      { ...within, what: "the notification" },
+    );
+    expect(notice).toMatchObject({ type: "notice", severity: "critical", entity: null });
+    expect(notice.message).toMatch(/^Balancers and health checks do not reach the instances of us-east: .* is taken by .* Remove or rename it\.$/);
+    for (const node of nodes) await nodeIs(node, "DOWN");
+    await goAway();
+    for (const node of nodes) await nodeIs(node, "UP");
+    await until(async () => (await told()) === undefined, { ...within, what: "no notification" });
+  });
 });
 
 describeDocker("the driver's way to private addresses", () => {

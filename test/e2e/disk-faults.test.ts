@@ -1,11 +1,11 @@
 import { execFileSync } from "node:child_process";
 import { closeSync, mkdirSync, mkdtempSync, openSync, readdirSync, rmSync, writeSync } from "node:fs";
-import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type OwnProcess, started } from "../soak/own-process.js";
 import { type Answer, commandLineGround, type Json } from "../support/cloud.js";
+import { limitTo, openLine } from "../support/descriptors.js";
 import { until } from "../support/until.js";
 
 const isRoot = process.getuid?.() === 0;
@@ -121,34 +121,11 @@ test.skipIf(!isRoot)(
   },
 );
 
-/** Requests over one kept connection: when there are no descriptors left, nobody gets another. */
-const openLine = ({ url }: OwnProcess, token: string) => {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const ask = (method: string, path: string, body?: object): Promise<Answer> =>
-    new Promise((resolve, reject) => {
-      const text = body === undefined ? undefined : JSON.stringify(body);
-      const headers = {
-        Authorization: `Bearer ${token}`,
-        ...(text === undefined ? {} : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) }),
-      };
-      const outgoing = request(url, { agent, method, path, headers }, async (incoming) => {
-        const chunks: Buffer[] = [];
-        for await (const chunk of incoming) chunks.push(chunk as Buffer);
-        resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, body: JSON.parse(Buffer.concat(chunks).toString()) });
-      });
-      outgoing.on("error", reject);
-      outgoing.end(text);
-    });
-  return { ask, close: () => agent.destroy() };
-};
-
-const limitTo = (pid: number, files: number): void => void execFileSync("prlimit", ["--pid", String(pid), `--nofile=${files}:`]);
-
 test("out of descriptors: what is there is shown and nothing that lives is called dead; what needs one says so, and comes by itself when there are some", async () => {
   const token = "a-token-of-my-own-choice";
   const backlot = await started([...words, "--state", join(root, "descriptors"), "--token", token]);
   left.push(() => backlot.kill());
-  const line = openLine(backlot, token);
+  const line = openLine(backlot.url, token);
   left.push(line.close);
   const create = { region: "us-east", type: "g6-nanode-1", image: "cloud/debian12", root_pass: "Curtain-7-Call" };
   const { body: lives } = await line.ask("POST", "/v4/cloud/instances", { ...create, label: "lives" });

@@ -13,6 +13,8 @@ export interface EngineDoor {
    * engine has done it (`done`). Resolves then.
    */
   shutAt(method: string, path: RegExp, when: "asked" | "done"): Promise<void>;
+  /** From now on such requests wait here; `held` says how many do, and `letGo` has them go on. The engine answers all others meanwhile. */
+  hold(path: RegExp): { held(): number; letGo(): void };
   close(): Promise<void>;
 }
 
@@ -49,6 +51,8 @@ export const openEngineDoor = async (): Promise<EngineDoor> => {
     last?.shut();
   };
 
+  const holds = new Set<{ path: RegExp; waiting: Array<() => void> }>();
+
   const passOn = (near: Socket, text: Buffer, isLast: boolean): void => {
     const far = kept(connect({ path: engine, allowHalfOpen: true }));
     near.on("close", () => far.destroy());
@@ -73,7 +77,11 @@ export const openEngineDoor = async (): Promise<EngineDoor> => {
       else if (asked.body.includes(`"${refused}"`)) {
         const fields = `Content-Type: application/json\r\nContent-Length: ${refusal.length}\r\nConnection: close`;
         near.end(`HTTP/1.1 403 Forbidden\r\n${fields}\r\n\r\n${refusal}`);
-      } else passOn(near, text, isLast);
+      } else {
+        const hold = [...holds].find(({ path }) => path.test(asked.path));
+        if (hold) hold.waiting.push(() => passOn(near, text, isLast));
+        else passOn(near, text, isLast);
+      }
     };
     near.on("data", read);
   };
@@ -87,6 +95,17 @@ export const openEngineDoor = async (): Promise<EngineDoor> => {
       new Promise((resolve) => {
         last = { method, path, when, shut: resolve };
       }),
+    hold: (path) => {
+      const hold = { path, waiting: [] as Array<() => void> };
+      holds.add(hold);
+      return {
+        held: () => hold.waiting.length,
+        letGo: () => {
+          holds.delete(hold);
+          for (const go of hold.waiting.splice(0)) go();
+        },
+      };
+    },
     close: async () => {
       const closed = new Promise((resolve) => server.close(resolve));
       for (const socket of sockets) socket.destroy();

@@ -1,8 +1,12 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { Intake } from "#backlot/balancer/intake.js";
+import { until } from "../support/until.js";
 
 const SMALL = 8_192;
 const LARGE = 65_536;
+const HUGE = 524_288;
 
 /** What Node does with `onread`: asks for memory, fills it, tells how much, asks again. */
 const reading = (take: (bytes: Buffer, size: number, intake: Intake) => void) => {
@@ -31,8 +35,8 @@ describe("where reads go", () => {
   test("what is held stays as it is until it is let go, whatever comes meanwhile", () => {
     const taken: Array<{ bytes: Buffer; letGo: (() => void) | undefined }> = [];
     const source = reading((bytes, size, intake) => taken.push({ bytes: bytes.subarray(0, size), letGo: intake.hold() }));
-    // Small, small, one that fills its memory, so a large one follows, filled too, then small again.
-    const sizes = [100, 6_000, SMALL, LARGE, LARGE, 5_000, 200];
+    // Small, small, one that fills its memory, so a large one follows, filled too, so huge ones, then small again.
+    const sizes = [100, 6_000, SMALL, LARGE, HUGE, HUGE, 5_000, 200];
     for (const [index, size] of sizes.entries()) source.read(index + 1, size);
     for (const [index, size] of sizes.entries()) expect(taken[index]?.bytes.equals(Buffer.alloc(size, index + 1))).toBe(true);
     for (const { letGo } of taken) letGo?.();
@@ -47,5 +51,25 @@ describe("where reads go", () => {
     const source = reading((_bytes, _size, intake) => void intake.hold());
     for (let turn = 0; turn < 1_000; turn++) places.add(source.read(1, 50).buffer);
     expect(places.size).toBe(2);
+  });
+
+  test("slow readers hold 16 huge pieces and no more, and those of connections that broke off are used again", async () => {
+    /** How much may be read after what filled a small and a large piece. */
+    const third = (hold: boolean): number => {
+      const source = reading((_bytes, _size, intake) => hold && void intake.hold());
+      source.read(1, SMALL);
+      expect(source.read(1, LARGE).length).toBe(LARGE);
+      return source.read(1, 100).length;
+    };
+    const lengths = Array.from({ length: 20 }, () => third(true));
+    expect(lengths.filter((length) => length === HUGE)).toHaveLength(16);
+    expect(lengths.slice(16)).toEqual([LARGE, LARGE, LARGE, LARGE]);
+    // Nobody has let go of anything, but the readers are gone.
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    await until(() => {
+      collect();
+      return third(false) === HUGE;
+    });
   });
 });

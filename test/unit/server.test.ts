@@ -3,6 +3,7 @@ import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultLimits as balancerLimits } from "#backlot/balancer/limits.js";
 import { type ApiServer, defaultLimits, openServer } from "#backlot/http/server.js";
+import { heldOn } from "../support/connections.js";
 import { until } from "../support/until.js";
 
 const servers: ApiServer[] = [];
@@ -91,6 +92,22 @@ describe("bounds", () => {
     const server = await opened(limits);
     server.serve((request, response) => void request.resume().on("end", () => response.end()));
     expect(await heardOf(server.port, words)).toMatch(/^HTTP\/1\.1 408 Request Timeout\r\n[\s\S]*"reason"/);
+  });
+
+  test.each([
+    ["says nothing", "", 408],
+    ["stops in its head", "GET / HTTP/1.1\r\nHo", 408],
+    ["stops in its body", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nno more", 408],
+    ["expects what nobody knows", "GET / HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", 417],
+    ["says what is no HTTP", "\0\r\n\r\n", 400],
+    ["asks for a tunnel", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 405],
+  ])("a client that %s, is told so and stays, is let go", async (_what, words, status) => {
+    const server = await opened({ headMs: 200, requestMs: 200 });
+    server.serve((request, response) => void request.resume().on("end", () => response.end()));
+    const { socket, heard } = await asked(server.port, words);
+    expect(heard).toContain(`HTTP/1.1 ${status} `);
+    await until(() => heldOn(server.port) === 0);
+    socket.destroy();
   });
 
   test("a client that takes nothing of its answer is cut off, one that waits for an answer is not", async () => {

@@ -64,11 +64,14 @@ export class NodeConnection {
 
 /** A node is not trusted to keep an idle connection longer than this; Node's own servers close after 5 s. */
 const IDLE_MS = 4_000;
-const MAX_IDLE_PER_NODE = 256;
 
 const keyOf = (endpoint: PlaneEndpoint): string => `${endpoint.host} ${endpoint.port}`;
 
-/** Connections to nodes: open ones that nobody uses, the one used last on top. */
+/**
+ * Connections to nodes: open ones that nobody uses, the one used last on top. They have no bound of their own: no more are idle than were busy at
+ * once a moment ago, and closing those beyond a number would mean a new connection for nearly every request as soon as more clients than that ask
+ * at once.
+ */
 export class NodePool {
   readonly #idle = new Map<string, NodeConnection[]>();
   readonly #all = new Set<NodeConnection>();
@@ -100,7 +103,7 @@ export class NodePool {
     connection.used = true;
     connection.idleSinceMs = nowMs;
     const idle = this.#idle.get(connection.key);
-    if (this.#closed || (idle && idle.length >= MAX_IDLE_PER_NODE)) connection.destroy();
+    if (this.#closed) connection.destroy();
     else if (idle) idle.push(connection);
     else this.#idle.set(connection.key, [connection]);
   }

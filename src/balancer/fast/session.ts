@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { rawRefusal } from "../answer.js";
+import { giveUp } from "../cut.js";
 import type { Refusal } from "../headers.js";
 import { HIGH_WATER_BYTES } from "../limits.js";
 import type { PlainAnswer } from "./answer-head.js";
@@ -101,6 +102,8 @@ export class Session implements Downstream {
         // Silent from the start: told why, as in the careful lane. Between requests: closed without a word (RFC 9112 section 9.5).
         if (this.#upstream.startedMs > 0) return this.#endIdle();
         return this.#sayLast({ status: 408, token: "too-slow", sentence: "The request head did not arrive in time." });
+      case "reader":
+        return giveUp(this.#client);
       default:
         this.#client.destroy();
     }

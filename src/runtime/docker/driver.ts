@@ -22,7 +22,7 @@ import {
   stopGraceSeconds,
 } from "./container.js";
 import { counterReader } from "./counters.js";
-import { asking, engineAnswers, engineFault, openEngine, statusOf, tolerating } from "./engine.js";
+import { asking, engineFault, engineOutage, openEngine, statusOf, tolerating } from "./engine.js";
 import { watchEngine } from "./events.js";
 import { applyExtraAddresses, extraAddressesNote } from "./extra-addresses.js";
 import { fileSystems } from "./file-systems.js";
@@ -502,6 +502,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       const via = relays.via(address);
       return via ? { host: address, port, via } : { host: address, port };
     },
+    unreached: () => relays.unreached(),
     watchDial: (moved) => relays.watch(moved),
 
     watch: (hint) => {
@@ -510,10 +511,7 @@ export const dockerDriver = async (options: DockerDriverOptions): Promise<Runtim
       return watch;
     },
 
-    outage: async () => {
-      const answer = await engineAnswers(options.docker);
-      return "reason" in answer ? answer.reason : undefined;
-    },
+    outage: () => engineOutage(options.docker),
     occupied: () => networks.occupied(),
     close: () => closers.close(),
   };

@@ -5,6 +5,7 @@ import { contains, parseCidr, type Range } from "../../kernel/addresses.js";
 import type { Disposable } from "../../kernel/closers.js";
 import { reasonOf } from "../../kernel/fault.js";
 import { type RelayDoor, RelayedSocket, type Via } from "../../kernel/relay.js";
+import { exhausted } from "../../kernel/remedy.js";
 import { turns } from "../../kernel/turns.js";
 import type { RuntimeCapabilities } from "../driver.js";
 import { labels, type Owner } from "./labels.js";
@@ -23,6 +24,8 @@ export interface Relays extends Disposable {
   via(address: string): Via | undefined;
   /** Gives a network up: its relay goes. */
   release(region: string): Promise<void>;
+  /** As `RuntimeDriver.unreached`. */
+  unreached(): Array<{ region: string; reason: string }>;
   watch(moved: () => void): Disposable;
   rows(): RuntimeCapabilities["rows"];
 }
@@ -51,9 +54,12 @@ const unheard = {
   inside: "",
 } as const;
 
-/** Whether anything answers at an address: a refusal is an answer. Which port does not matter; 9 is nobody's (discard, RFC 863). */
+/**
+ * Whether anything answers at an address: a refusal is an answer. Which port does not matter; 9 is nobody's (discard, RFC 863).
+ * @throws Fault `unavailable` when this machine has no descriptor left to ask with
+ */
 const answers = (address: string): Promise<boolean> =>
-  new Promise((resolve) => {
+  new Promise((resolve, reject) => {
     const socket = connect({ host: address, port: 9 });
     const settle = (answered: boolean) => {
       clearTimeout(timer);
@@ -62,7 +68,11 @@ const answers = (address: string): Promise<boolean> =>
     };
     const timer = setTimeout(() => settle(false), answerMs);
     socket.once("connect", () => settle(true));
-    socket.once("error", (error: NodeJS.ErrnoException) => settle(error.code === "ECONNREFUSED"));
+    socket.once("error", (error: NodeJS.ErrnoException) => {
+      const lack = exhausted(error);
+      if (lack) reject(lack);
+      settle(error.code === "ECONNREFUSED");
+    });
   });
 
 /** A connection that lasts as long as the relay does; undefined when the relay does not answer. */
@@ -89,6 +99,8 @@ interface Carried {
   range: Range;
   isPersisting: boolean;
   via: Via;
+  /** False while the first relay is on its way. */
+  isTried: boolean;
   line: RelayedSocket | undefined;
 }
 
@@ -154,7 +166,9 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
       const isWanted = () => carried.get(region) === entry && !closing.signal.aborted;
       if (entry.line || !isWanted()) return;
       try {
-        const { door, line } = await carry(region, entry.subnet);
+        const { door, line } = await carry(region, entry.subnet).finally(() => {
+          entry.isTried = true;
+        });
         if (!isWanted()) return void line.destroy();
         if (line.destroyed) return;
         entry.line = line.once("close", () => lost(region, entry));
@@ -198,7 +212,8 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
       if (entry?.subnet !== subnet) {
         entry?.line?.destroy();
         const range = parseCidr(subnet) ?? { base: 0, prefix: 32, size: 0 };
-        entry = { subnet, range, via: { missing: `the relay of ${region} is being started` }, line: undefined, isPersisting: false };
+        const via = { missing: `the relay of ${region} is being started` };
+        entry = { subnet, range, via, isTried: false, line: undefined, isPersisting: false };
         carried.set(region, entry);
       }
       if (entry.line || entry.isPersisting) return;
@@ -220,6 +235,7 @@ export const engineRelays = ({ docker, owner, mode, privatePool, image, onProble
         await removeRelays(docker, owner, region);
       });
     },
+    unreached: () => [...carried].flatMap(([region, { via, isTried }]) => (isTried && "missing" in via ? [{ region, reason: via.missing }] : [])),
     watch: (watcher) => {
       watchers.add(watcher);
       return {

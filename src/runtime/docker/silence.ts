@@ -17,6 +17,8 @@ const mostMisses = 3;
 /** How long what was found then is believed of an engine that is silent, in ms. */
 const believedMs = 1_000;
 
+const unasked = Symbol("it could not be asked");
+
 interface Stream {
   once(event: "close", listener: () => void): void;
   on(event: "error", listener: () => void): void;
@@ -30,7 +32,8 @@ const isStream = (data: unknown): data is Stream => typeof (data as Partial<Stre
  * nobody knows (a copy of a disk takes minutes), but an engine that lives answers a ping meanwhile. So calls that are under way when it does
  * not are given up with the reason, and so are later ones at once until it answers again. A call that brings a signal of its own is its
  * caller's to end. Nothing is asked while nothing is under way.
- * @param outage whether the engine answers, bounded in time: a sentence when it does not; never rejects
+ * @param outage whether the engine answers, bounded in time: a sentence when it does not. It throws when it could not ask (no descriptor left):
+ *   that is no word about the engine, and changes nothing of what is known of it
  */
 export const giveUpOnSilence = (docker: Docker, outage: () => Promise<string | undefined>): Docker => {
   const modem = docker.modem as Modem;
@@ -42,10 +45,14 @@ export const giveUpOnSilence = (docker: Docker, outage: () => Promise<string | u
   let looking: Promise<string | undefined> | undefined;
 
   const look = (): Promise<string | undefined> => {
-    looking ??= outage().finally(() => {
-      looking = undefined;
-      lookedMs = performance.now();
-    });
+    looking ??= outage()
+      .then((reason) => {
+        lookedMs = performance.now();
+        return reason;
+      })
+      .finally(() => {
+        looking = undefined;
+      });
     return looking;
   };
   const faultOf = (reason: string): Fault => new Fault("unavailable", [{ reason }]);
@@ -55,7 +62,9 @@ export const giveUpOnSilence = (docker: Docker, outage: () => Promise<string | u
     isWatching = true;
     for (let misses = 0; underWay.size > 0; ) {
       await pause(misses === 0 ? askAfterMs : askAgainMs, undefined, { ref: false });
-      const reason = underWay.size === 0 ? undefined : await look();
+      if (underWay.size === 0) break;
+      const reason = await look().catch((): typeof unasked => unasked);
+      if (reason === unasked) continue;
       misses = reason === undefined ? 0 : misses + 1;
       if (reason === undefined || misses < mostMisses) continue;
       silence = reason;
@@ -98,7 +107,7 @@ export const giveUpOnSilence = (docker: Docker, outage: () => Promise<string | u
       silence = reason;
       if (reason === undefined) start(options, said);
       else said(faultOf(reason));
-    });
+    }, said);
   };
   return docker;
 };

@@ -268,6 +268,7 @@ export const processDriver = (options: ProcessDriverOptions): RuntimeDriver => {
       const host = loopback(address);
       return host === undefined ? undefined : { host, port };
     },
+    unreached: () => [],
     watchDial: () => ({ close: async () => {} }),
     watch: (hint) => {
       const watching = deathWatch.watch(hint);
