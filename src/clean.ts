@@ -10,6 +10,8 @@ export interface Leftover {
   reason?: string;
   /** It was left alone, for nobody here can tell whether it has an owner. */
   unknown?: true;
+  /** Nobody could look whether there is anything; then `what` is a place. */
+  unseen?: true;
 }
 
 /** Whether the folder that a thing names is here, and is its Backlot's. */
@@ -39,7 +41,7 @@ const cleanEngine = async (dryRun: boolean): Promise<Leftover[]> => {
   const { engineAnswers } = await import("./runtime/docker/engine.js");
   const answer = await engineAnswers();
   // Without an engine nothing of ours can be on one; with one that does not answer nobody knows.
-  if ("reason" in answer) return answer.absent ? [] : [{ what: "what may be on the Docker engine", removed: false, reason: answer.reason }];
+  if ("reason" in answer) return answer.absent ? [] : [{ what: "the Docker engine", removed: false, unseen: true, reason: answer.reason }];
   const { ownedThings, removeOwned } = await import("./runtime/docker/orphans.js");
   const left: Leftover[] = [];
   const { loopsOf } = await import("./runtime/docker/loops.js");

@@ -14,6 +14,7 @@ import { openApiDocument } from "./http/openapi.js";
 import { openServer } from "./http/server.js";
 import { realClock } from "./kernel/clock.js";
 import { Closers } from "./kernel/closers.js";
+import { definedOf } from "./kernel/defined.js";
 import { cannotStart, reasonOf } from "./kernel/fault.js";
 import { packageFolder } from "./kernel/package-folder.js";
 import type { Route } from "./kernel/route.js";
@@ -330,8 +331,8 @@ const openRooms = async (config: Config, hooks: Hooks, closers: Closers): Promis
       announceClosed();
     }
   };
-  const operator = operatorOf(cloud, version, { driver, plane, health, names, nameServer }, startedMs, config.state, () =>
-    setImmediate(() => void close().catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
+  const operator = operatorOf(cloud, version, { driver, plane, health, names, nameServer }, startedMs, config.state, (machines) =>
+    setImmediate(() => void close(definedOf({ machines })).catch((error) => log.error({ err: error }, "the stop did not go cleanly"))),
   );
   /** Made at the first request for it: a start would pay 25 ms, and few ask. */
   let document: object | undefined;

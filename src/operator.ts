@@ -46,7 +46,7 @@ export const operatorOf = (
   { driver, plane, health, names, nameServer }: Rooms,
   startedMs: number,
   state: string,
-  stop: () => void,
+  stop: Operator["stop"],
 ): Operator => ({
   health: () => ({
     status: "ok",

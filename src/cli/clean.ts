@@ -16,13 +16,21 @@ const cleanDemos = async (dryRun: boolean): Promise<Finding[]> => {
   return findings;
 };
 
-/** Exit code 0 when nothing without an owner is left (or, dry, was only listed); 1 when something could not be removed. */
+const verbOf = ({ removed, unknown, unseen }: Finding, dryRun: boolean): string => {
+  if (unseen) return "did not look at";
+  if (removed) return "removed";
+  if (unknown) return "left alone";
+  return dryRun ? "would remove" : "kept";
+};
+
+/** Exit code 0 when nothing without an owner is left (or, dry, was only listed); 1 when something could not be removed, or not be looked at. */
 export const runClean = async (options: { dryRun: boolean }): Promise<number> => {
   const findings = [...(await cleanDemos(options.dryRun)), ...(await cleanMachine(options))];
-  if (findings.every(({ unknown }) => unknown)) console.log("Nothing to clean: everything with our label has an owner.");
-  for (const { what, removed, unknown, reason } of findings) {
-    const verb = removed ? "removed" : unknown ? "left alone" : options.dryRun ? "would remove" : "kept";
-    console.log(`${verb} ${what}${reason === undefined ? "" : `: ${reason}`}`);
+  if (findings.every(({ unknown, unseen }) => unknown || unseen)) {
+    const where = findings.some(({ unseen }) => unseen) ? "everything with our label that could be looked at" : "everything with our label";
+    console.log(`Nothing to clean: ${where} has an owner.`);
   }
+  for (const finding of findings)
+    console.log(`${verbOf(finding, options.dryRun)} ${finding.what}${finding.reason === undefined ? "" : `: ${finding.reason}`}`);
   return options.dryRun || findings.every(({ removed, unknown }) => removed || unknown) ? 0 : 1;
 };

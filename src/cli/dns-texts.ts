@@ -62,7 +62,7 @@ export const pointingLines = (how: Resolving, place: DnsPlace, domains: readonly
   return [
     `Backlot answers names at ${place.address} port ${place.port}, over UDP and TCP: ${all.join(", ")}.`,
     "",
-    "Ask it without changing anything:",
+    "Ask it without changing anything (dig is in Debian's package bind9-dnsutils):",
     `  dig @${place.address} -p ${place.port} ${all.at(-1)} ANY`,
     "",
     ...steps(how, place, all, servers),

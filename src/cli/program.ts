@@ -56,11 +56,11 @@ const program = (version: string, finish: (code: number) => void): Command => {
     },
   );
 
-  addSettingFlags(root.command("stop").description("stop the one that runs on the state folder"), ["state"]).action(
-    async (_options, command: Command) => {
-      finish(await runStop(settingsOf(command)));
-    },
-  );
+  addSettingFlags(root.command("stop").description("stop the one that runs on the state folder"), ["state"])
+    .option("--machines", "stop its machines too; the next start boots them again")
+    .action(async (options: { machines?: boolean }, command: Command) => {
+      finish(await runStop(settingsOf(command), { machines: options.machines === true }));
+    });
 
   addSettingFlags(root.command("dns").description("say how this machine asks Backlot for names, and how to undo that"), ["state"])
     .option("--undo", "say how to undo it")

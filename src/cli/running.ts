@@ -60,12 +60,12 @@ export const findRunning = async (state: string): Promise<Presence> => {
   if (!health)
     return {
       running: undefined,
-      reason: `No Backlot runs on ${state}: ${path} is stale, nobody answers at ${running.url} (it was pid ${running.pid}).`,
+      reason: `No Backlot runs on ${state}: ${path} is stale, nobody answers at ${running.url} (it was pid ${running.pid}). backlot start --state ${state} goes on where it was.`,
     };
   if (health.pid !== running.pid) {
     return {
       running: undefined,
-      reason: `No Backlot runs on ${state}: ${path} is stale, pid ${health.pid ?? "unknown"} answers at ${running.url} and not pid ${running.pid}.`,
+      reason: `No Backlot runs on ${state}: ${path} is stale, pid ${health.pid ?? "unknown"} answers at ${running.url} and not pid ${running.pid}. backlot start --state ${state} goes on where that was.`,
     };
   }
   return { running, health };

@@ -8,6 +8,8 @@ import { askHealth, findRunning, type Running } from "./running.js";
 const silentWithinMs = 15_000;
 /** From then until the process has gone: `--on-exit stop` waits for its machines. */
 const goneWithinMs = 15_000;
+/** The same when machines are to be stopped: two minutes are theirs. */
+const goneWithMachinesMs = 150_000;
 const pollMs = 50;
 
 const holdsWithin = async (ms: number, holds: () => Promise<boolean>): Promise<boolean> => {
@@ -19,11 +21,12 @@ const holdsWithin = async (ms: number, holds: () => Promise<boolean>): Promise<b
   return true;
 };
 
-const askToStop = async ({ url, token }: Running): Promise<string | undefined> => {
+const askToStop = async ({ url, token }: Running, machines: boolean): Promise<string | undefined> => {
   try {
     const response = await fetch(new URL("/_backlot/stop", url), {
       method: "POST",
-      headers: { authorization: `Bearer ${token}` },
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify(machines ? { machines: "stop" } : {}),
       signal: AbortSignal.timeout(silentWithinMs),
     });
     return response.ok ? undefined : `it answered ${response.status} ${(await response.text()).slice(0, 300)}`;
@@ -32,15 +35,15 @@ const askToStop = async ({ url, token }: Running): Promise<string | undefined> =
   }
 };
 
-/** Exit code 0 when none serves any more, also when none did; 1 when it would not stop. */
-export const runStop = async (config: Config): Promise<number> => {
+/** Exit code 0 when none serves any more, also when none did; 1 when it would not stop. `machines`: they are stopped too, whatever its start said. */
+export const runStop = async (config: Config, { machines }: { machines: boolean }): Promise<number> => {
   const found = await findRunning(config.state);
   if (!found.running) {
     console.log(found.reason);
     return 0;
   }
   const { running } = found;
-  const refusal = await askToStop(running);
+  const refusal = await askToStop(running, machines);
   if (refusal !== undefined) {
     console.error(`Backlot (pid ${running.pid}) at ${running.url} did not take the request to stop: ${refusal}`);
     return 1;
@@ -50,10 +53,11 @@ export const runStop = async (config: Config): Promise<number> => {
     console.error(`Backlot (pid ${running.pid}) still answers at ${running.url} after ${silentWithinMs / 1000} s; see its log.`);
     return 1;
   }
-  if (!(await holdsWithin(goneWithinMs, async () => !isAlive(running.pid)))) {
+  const withinMs = machines ? goneWithMachinesMs : goneWithinMs;
+  if (!(await holdsWithin(withinMs, async () => !isAlive(running.pid)))) {
     // So does a Backlot inside somebody's test process, whose process goes on with other things.
     console.log(
-      `It no longer serves, but its process (pid ${running.pid}) is still there after ${goneWithinMs / 1000} s; it may be stopping its machines.`,
+      `It no longer serves, but its process (pid ${running.pid}) is still there after ${withinMs / 1000} s; it may be stopping its machines.`,
     );
     return 0;
   }

@@ -124,7 +124,7 @@ export const settingsTable: SettingsTable = {
   runtime: choice(["auto", "docker", "process"], { description: "what runs instances; auto: docker when an engine answers", default: "auto" }),
   token: {
     ...text("VALUE", "at least 16 printable ASCII characters without spaces", (token) => /^[\x21-\x7e]{16,}$/.test(token), {
-      description: "a full-rights access token of your choice (default: a new one at each start)",
+      description: "a full-rights access token of your choice, at least 16 characters (default: a new one at each start)",
     }),
     secret: true,
   },
@@ -139,7 +139,7 @@ export const settingsTable: SettingsTable = {
   privatePool: cidr(
     "an address range /16 to /20 inside 192.168.0.0/16 with no host bits set",
     ({ base, prefix }) => prefix >= 16 && prefix <= 20 && base >= privateBlock.base && base < privateBlock.base + privateBlock.size,
-    { description: "where private addresses come from", default: "192.168.128.0/17" },
+    { description: "where private addresses come from, a /16 to /20 inside 192.168.0.0/16", default: "192.168.128.0/17" },
   ),
   dial: choice(["auto", "direct", "relay"], {
     description: "how containers' private addresses are reached; auto: a relay container a region where they cannot be dialled",

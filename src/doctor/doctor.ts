@@ -3,8 +3,8 @@ import type { Config } from "../config/settings.js";
 import { reasonOf } from "../kernel/fault.js";
 import type { EngineFacts } from "../runtime/docker/facts.js";
 import { stateOwner } from "../store/state-owner.js";
-import { engineFindings, noEngineFinding } from "./engine.js";
-import { type CheckName, type Finding, good, problem } from "./finding.js";
+import { engineFindings, engineRemedy, noEngineFinding } from "./engine.js";
+import { type CheckName, type Finding, good, note, problem } from "./finding.js";
 import { clockFindings, engineRoomFindings, stateFindings } from "./machine.js";
 import { resolverFindings } from "./names.js";
 import { networkFindings } from "./networks.js";
@@ -51,11 +51,18 @@ const askEngine = async (
 
 const shownLeftovers = 5;
 
-const leftoverFindings = async (more: readonly string[]): Promise<Finding[]> => {
-  const found = [...more, ...(await cleanMachine({ dryRun: true })).flatMap(({ what, unknown }) => (unknown ? [] : [what]))];
-  if (found.length === 0) return [good("leftovers", "Nothing of a Backlot that is no more is left on this machine.")];
-  const shown = [...found.slice(0, shownLeftovers), ...(found.length > shownLeftovers ? [`and ${found.length - shownLeftovers} more`] : [])];
-  return [problem("leftovers", `Left behind by Backlots that are no more: ${shown.join("; ")}.`, "backlot clean")];
+const leftoverFindings = async (more: readonly string[], runtime: Config["runtime"], dockerHost: string | undefined): Promise<Finding[]> => {
+  const left = await cleanMachine({ dryRun: true });
+  const found = [...more, ...left.flatMap(({ what, unknown, unseen }) => (unknown || unseen ? [] : [what]))];
+  const [unseen] = left.filter((one) => one.unseen);
+  if (found.length > 0) {
+    const shown = [...found.slice(0, shownLeftovers), ...(found.length > shownLeftovers ? [`and ${found.length - shownLeftovers} more`] : [])];
+    return [problem("leftovers", `Left behind by Backlots that are no more: ${shown.join("; ")}.`, "backlot clean")];
+  }
+  if (!unseen) return [good("leftovers", "Nothing of a Backlot that is no more is left on this machine.")];
+  const text = "Nothing of a Backlot that is no more runs as a process; the Docker engine could not be asked, and what is there was not looked at.";
+  // Who wants no engine has nothing to mend.
+  return runtime === "process" ? [good("leftovers", text)] : [note("leftovers", text, engineRemedy(unseen.reason ?? "", dockerHost))];
 };
 
 /** `backlot doctor`: looks at everything a Backlot with these settings stands on. Changes nothing. */
@@ -85,7 +92,7 @@ export const examine = async ({ config, version, running, listeners, leftovers, 
     ...(await guarded("ports", () => portFindings(config, running))),
     ...(await guarded("resolver", () => resolverFindings(config.dnsUpstream))),
     ...(await guarded("trust", async () => trustFindings(await trustStore(), env.NODE_EXTRA_CA_CERTS, listeners))),
-    ...(await guarded("leftovers", () => leftoverFindings(leftovers))),
+    ...(await guarded("leftovers", () => leftoverFindings(leftovers, config.runtime, env.DOCKER_HOST))),
     ...clockFindings(nowMs, builtMs, known?.aheadMs === undefined ? undefined : nowMs + known.aheadMs),
     ...(await guarded("disk", () => stateFindings(config.state))),
     ...(known?.folder === undefined ? [] : await guarded("disk", () => engineRoomFindings(known.folder ?? ""))),

@@ -10,7 +10,7 @@ const leastApi = [1, 41] as const;
 const setUp = `sudo bash ${quoted(join(packageFolder, "docker/ensure-engine.sh"))}`;
 
 /** The command for an engine that does not answer, from the reason it gave. Pure. */
-const engineRemedy = (reason: string, dockerHost: string | undefined): string => {
+export const engineRemedy = (reason: string, dockerHost: string | undefined): string => {
   if (dockerHost !== undefined && dockerHost !== "") return "unset DOCKER_HOST";
   if (reason.includes("EACCES")) return 'sudo usermod -aG docker "$USER" && newgrp docker';
   if (reason.includes("within")) return "sudo systemctl restart docker";

@@ -26,12 +26,6 @@ const tryUdp = (address: string, port: number): Promise<Try> =>
     socket.bind({ address, port, exclusive: true }, () => socket.close(() => resolve("free")));
   });
 
-/** `nginx (pid 7)` -> `sudo kill 7`; undefined when nobody is known. */
-const endOf = (holder: string | undefined): string | undefined => {
-  const pid = /pid (\d+)/.exec(holder ?? "")?.[1];
-  return pid === undefined ? undefined : `sudo kill ${pid}`;
-};
-
 const freePort = async (host: string, from: number): Promise<number> => {
   for (let port = from + 1; port < from + 100 && port <= 65_535; port += 1) if ((await tryTcp(host, port)) === "free") return port;
   return 0;
@@ -39,8 +33,15 @@ const freePort = async (host: string, from: number): Promise<number> => {
 
 const by = (holder: string | undefined): string => (holder === undefined ? "" : ` by ${holder}`);
 
+interface OwnPort {
+  what: string;
+  flag: string;
+  /** Where a start goes by itself when it may not have this port; undefined: it fails. */
+  otherwise: string | undefined;
+}
+
 /** Ports of our own: the API's and the name server's. `ours`: a Backlot runs on this state and has them. */
-const ownPort = async (what: string, flag: string, host: string, port: number, tries: readonly Try[], ours: boolean): Promise<Finding> => {
+const ownPort = async ({ what, flag, otherwise }: OwnPort, host: string, port: number, tries: readonly Try[], ours: boolean): Promise<Finding> => {
   const [failed] = tries.flatMap((one) => (one === "free" ? [] : [one]));
   if (failed === undefined) return good("ports", `Port ${port} of ${host} is free for ${what}.`);
   if (failed.code === "EADDRINUSE" && ours) return good("ports", `Port ${port} of ${host} is ${what}'s, which runs.`);
@@ -50,13 +51,27 @@ const ownPort = async (what: string, flag: string, host: string, port: number, t
     failed.code === "EADDRNOTAVAIL"
       ? `backlot start ${flag.replace("port", "host")} 127.0.0.1`
       : `backlot start ${flag} ${await freePort(host, port)}`;
-  return problem("ports", `Port ${port} of ${host} ${text}; it is ${what}'s.`, remedy);
+  const place = `Port ${port} of ${host} ${text}`;
+  if (otherwise !== undefined && (failed.code === "EADDRINUSE" || failed.code === "EACCES")) return note("ports", `${place}: ${otherwise}.`, remedy);
+  return problem("ports", `${place}; it is ${what}'s.`, remedy);
+};
+
+/** The ports that balancers are asked for most. */
+const webPorts = [80, 443];
+
+/** Where a balancer could have both web ports instead; undefined when somebody has one of them on every address. */
+const freeRange = async (): Promise<string | undefined> => {
+  for (let third = 1; third < 255; third += 1) {
+    const tries = await Promise.all(webPorts.map((port) => tryTcp(`127.0.${third}.1`, port)));
+    if (tries.every((tried) => tried === "free")) return `127.0.${third}.0/24`;
+  }
+  return undefined;
 };
 
 /** What the public service's ports are worth here: privileges, and who else is on them. */
 const servicePorts = async (address: string): Promise<Finding[]> => {
   const findings: Finding[] = [];
-  for (const port of [80, 443]) {
+  for (const port of webPorts) {
     const tried = await tryTcp(address, port);
     if (tried === "free") continue;
     if (tried.code === "EACCES") {
@@ -66,7 +81,10 @@ const servicePorts = async (address: string): Promise<Finding[]> => {
     if (tried.code === "EADDRINUSE") {
       const holder = await portHolder(port);
       const text = `Port ${port} of ${address} is taken${by(holder)}: a balancer there cannot have it.`;
-      findings.push(note("ports", text, endOf(holder) ?? "backlot start --balancer-addresses 127.0.1.0/24"));
+      // Who has it may be a neighbour's cloud: nobody has to end for ours.
+      const range = await freeRange();
+      const remedy = range === undefined ? `sudo ss -Hltnp 'sport = :${port}'` : `backlot start --balancer-addresses ${range}`;
+      findings.push(note("ports", text, remedy));
     } else
       findings.push(
         note("ports", `Port ${port} of ${address} cannot be listened on (${tried.code}).`, "backlot start --balancer-addresses 127.0.0.1/32"),
@@ -86,14 +104,17 @@ const manyAddresses = async (cidr: string): Promise<Finding[]> => {
   return [note("ports", text, process.platform === "darwin" ? `sudo ifconfig lo0 alias ${second} up` : `sudo ip address add ${second}/32 dev lo`)];
 };
 
+const nameServer: OwnPort = { what: "the name server", flag: "--dns-port", otherwise: "names will be answered on a free port" };
+
 /** @param running a Backlot runs on this state: the ports that are taken are its own, and its balancers' */
 export const portFindings = async (config: Config, running: boolean): Promise<Finding[]> => {
   const { host, port, dnsHost, dnsPort, balancerAddresses } = config;
-  const api = port === 0 ? [] : [await ownPort("the API", "--port", host, port, [await tryTcp(host, port)], running)];
+  const api =
+    port === 0 ? [] : [await ownPort({ what: "the API", flag: "--port", otherwise: undefined }, host, port, [await tryTcp(host, port)], running)];
   const names =
     dnsPort === "off" || dnsPort === 0
       ? []
-      : [await ownPort("the name server", "--dns-port", dnsHost, dnsPort, [await tryTcp(dnsHost, dnsPort), await tryUdp(dnsHost, dnsPort)], running)];
+      : [await ownPort(nameServer, dnsHost, dnsPort, [await tryTcp(dnsHost, dnsPort), await tryUdp(dnsHost, dnsPort)], running)];
   const range = parseCidr(balancerAddresses);
   const loopback = range && contains({ base: 0x7f000000, prefix: 8, size: 2 ** 24 }, formatIpv4(range.base));
   const first = range && formatIpv4(range.size === 1 ? range.base : range.base + 1);

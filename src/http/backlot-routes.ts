@@ -1,4 +1,6 @@
+import { z } from "zod";
 import { Fault, notFound, type Problem } from "../kernel/fault.js";
+import { customSchema } from "../kernel/field.js";
 import { type Route, route } from "../kernel/route.js";
 
 /** What our own endpoints need of the house; `main` provides it. Answers are in our spelling, respelled on the way out. */
@@ -18,8 +20,8 @@ export interface Operator {
   probes(node: number): object | undefined;
   /** SIGKILL to the machine; false when there is no such instance. */
   kill(instance: number): Promise<boolean>;
-  /** Begins the clean stop; the answer leaves first. */
-  stop(): void;
+  /** Begins the clean stop; the answer leaves first. `machines`: what becomes of them, instead of what the start was told. */
+  stop(machines: "keep" | "stop" | undefined): void;
 }
 
 const found = <V>(value: V | undefined): V => {
@@ -37,8 +39,25 @@ const dialProblems = ({ dial }: Operator, query: Record<string, string | undefin
   return problems;
 };
 
+/** For whoever opens the base URL in a browser. */
+const signpost = {
+  backlot: "This is a Backlot: a local cloud. Its API is under /v4.",
+  authentication: "Authorization: Bearer TOKEN, with the token that the start printed",
+  openapi: "/v4/openapi.json",
+  capabilities: "/_backlot/capabilities",
+  health: "/_backlot/health",
+};
+
 /** Backlot's own endpoints: nothing of ours is mixed into `/v4`. Scope `*` wants a full-rights token. */
 export const backlotRoutes: readonly Route<Operator>[] = [
+  route<Operator, undefined>({
+    method: "GET",
+    path: "/",
+    scope: null,
+    summary: "Says where to go from here.",
+    answers: "one",
+    run: () => signpost,
+  }),
   route<Operator, undefined>({
     method: "GET",
     path: "/_backlot/health",
@@ -119,12 +138,13 @@ export const backlotRoutes: readonly Route<Operator>[] = [
       return cloud.dial(query.address ?? "", Number(query.port));
     },
   }),
-  route<Operator, undefined>({
+  route<Operator, { machines?: "keep" | "stop" | undefined }>({
     method: "POST",
     path: "/_backlot/stop",
     scope: "*",
     summary: "Stops Backlot cleanly.",
+    body: customSchema(z.object({ machines: z.enum(["keep", "stop"]).optional() })),
     answers: "empty",
-    run: ({ cloud }) => cloud.stop(),
+    run: ({ cloud, body }) => cloud.stop(body.machines),
   }),
 ];

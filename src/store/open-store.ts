@@ -6,7 +6,7 @@ import { cannotStart, Fault } from "../kernel/fault.js";
 import { codeOf } from "../kernel/remedy.js";
 import { type Change, Commits } from "./commits.js";
 import { asideOf, type Disk, realDisk, syncFolder } from "./disk.js";
-import { cannotOpen } from "./disk-fault.js";
+import { cannotOpen, restoringBackup } from "./disk-fault.js";
 import { type StateDocument, tablesOf } from "./document.js";
 import { Journal } from "./journal.js";
 import { lockFolder } from "./lock.js";
@@ -84,7 +84,7 @@ const refuseOrphans = async (disk: Disk, folder: string): Promise<void> => {
     const segment = segmentOf(await disk.readFile(path), first);
     if (first === 1 && segment.commits.length === 0 && segment.damage === undefined) continue;
     throw cannotStart(
-      `The state file ${snapshotPath(folder)} is missing while the journal ${path} is there; put a backup of it in its place, or start with another state folder.`,
+      `The state file ${snapshotPath(folder)} is missing while the journal ${path} is there; ${restoringBackup(folder)}, or start with another state folder.`,
     );
   }
 };

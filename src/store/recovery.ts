@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { cannotStart, reasonOf } from "../kernel/fault.js";
 import type { Disk } from "./disk.js";
+import { restoringBackup } from "./disk-fault.js";
 import { documentOf, isStateDocument, type StateDocument, tablesOf } from "./document.js";
 import { type Segment, segmentOf } from "./segment.js";
 import { snapshotPath } from "./snapshot.js";
@@ -112,7 +113,7 @@ export const recovered = async (disk: Disk, folder: string, snapshot: StateDocum
       segment.damage ?? (segment.tornLength > 0 && later.length > 0 ? { line: segment.commits.length + 2, cause: "it is cut short" } : undefined);
     if (damage !== undefined) {
       const cut = `keep only its first ${damage.line - 1} lines${later.length > 0 ? `, remove ${later.join(" and ")},` : ""} and lose the changes after them`;
-      throw cannotStart(`The journal ${file} is damaged at line ${damage.line} (${damage.cause}); put a backup in its place, or ${cut}.`);
+      throw cannotStart(`The journal ${file} is damaged at line ${damage.line} (${damage.cause}); ${restoringBackup(folder)}, or ${cut}.`);
     }
     if (segment.header !== undefined && segment.header.owner !== snapshot.owner) {
       throw cannotStart(`The journal ${file} belongs to another state than ${path}; put back the one that belongs to it.`);

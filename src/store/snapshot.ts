@@ -6,6 +6,7 @@ import type { Adapter } from "lowdb";
 import { cannotStart, reasonOf } from "../kernel/fault.js";
 import { codeOf } from "../kernel/remedy.js";
 import { asideOf, type Disk, replaceFile, writeAll } from "./disk.js";
+import { restoringBackup } from "./disk-fault.js";
 import { isStateDocument, type StateDocument } from "./document.js";
 import { SEAL_LENGTH, sealOf, unsealed } from "./sealed.js";
 import type { Row } from "./store.js";
@@ -59,7 +60,7 @@ const damaged = async (disk: Disk, folder: string, cause: string): Promise<never
   const previous = previousPath(folder);
   const wayBack = (await exists(disk, previous))
     ? `copy ${previous} over it (the journals beside it bring that copy up to date)`
-    : "put a backup in its place, or start with another state folder";
+    : `${restoringBackup(folder)}, or start with another state folder`;
   throw cannotStart(`The state file ${path} ${cause}; ${wayBack}.`);
 };
 

@@ -27,7 +27,6 @@ describe("answers", () => {
   });
 
   it.each([
-    "/",
     "/v4",
     "/v4/",
     "/v4/nothing",
@@ -36,6 +35,7 @@ describe("answers", () => {
     "//v4/balancers",
     "/v4/balancers/1/nodes",
     "/_backlot/nothing",
+    "/index.html",
     "/v4/%zz",
   ])("%s is not found", async (path) => {
     const { status, headers, body } = await cloud.api.get(path);
@@ -86,6 +86,16 @@ describe("answers", () => {
     for (const id of ["0", "-1", "1.0", "abc", "1e3", "9999999999999999999", "%31x", "1%2F2"]) {
       expect((await cloud.api.get(`/v4/balancers/${id}`)).status, id).toBe(404);
     }
+  });
+});
+
+describe("the base URL", () => {
+  it("says where to go, and every place it names answers without a token", async () => {
+    const { status, body } = await send(cloud.url, "GET", "/", {});
+    expect(status).toBe(200);
+    const places = [body.openapi, body.capabilities, body.health];
+    expect(places).toEqual(["/v4/openapi.json", "/_backlot/capabilities", "/_backlot/health"]);
+    for (const place of places) expect((await send(cloud.url, "GET", place, {})).status).toBe(200);
   });
 });
 

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { apiOf, commandLineGround } from "../support/cloud.js";
 import { firstLine, type Invocation, openTerminal } from "../support/command-line.js";
 import { until } from "../support/until.js";
 
@@ -145,6 +146,24 @@ test("stop ends the one that runs, and is content when none does", async () => {
   expect(again.out()).toContain("No Backlot runs");
 });
 
+test("stop --machines takes the machines along", async () => {
+  const { privatePool } = await commandLineGround();
+  const { state, line, run } = await serve(undefined, ["--private-pool", privatePool]);
+  const api = apiOf(line.url, line.token);
+  const wanted = { region: "us-east", type: "g6-nanode-1", image: "cloud/debian12", root_pass: "Correct-horse-1", script_id: 1 };
+  const { id } = (await api.post("/v4/cloud/instances", wanted)).body;
+  const isRunning = async () => (await api.get(`/v4/cloud/instances/${id}`)).body.status === "running";
+  await until(isRunning, { withinMs: 20_000, what: "the machine" });
+  const { pid } = (await api.get(`/_backlot/instances/${id}`)).body;
+  expect(existsSync(`/proc/${pid}`)).toBe(true);
+  const refused = await api.post("/_backlot/stop", { machines: "maybe" });
+  expect(refused).toMatchObject({ status: 400, body: { errors: [{ field: "machines" }] } });
+  const stop = terminal.type(["stop", "--machines", "--state", state]);
+  expect(await stop.ended, stop.err()).toBe(0);
+  expect(await run.ended).toBe(0);
+  expect(existsSync(`/proc/${pid}`)).toBe(false);
+});
+
 test("a file left by a killed one is called stale, and the next start does not mind", async () => {
   const { state, run } = await serve();
   run.child.kill("SIGKILL");
@@ -153,6 +172,7 @@ test("a file left by a killed one is called stale, and the next start does not m
     const told = terminal.type([command, "--state", state]);
     expect(await told.ended).toBe(code);
     expect(told.out()).toContain("stale");
+    expect(told.out()).toContain(`backlot start --state ${state} goes on where it was`);
   }
   const { line } = await serve(state);
   expect(await statusOf(line.url, line.token)).toBe(200);

@@ -65,11 +65,27 @@ test("ports that are taken: who has them, and the command that starts beside the
   );
   const { port } = server.address() as AddressInfo;
   const findings = await examine(["--port", String(port), "--dns-port", String(udp.address().port)]);
-  const [api, names] = of(findings, "ports", "problem");
+  const [api, ...more] = of(findings, "ports", "problem");
+  expect(more).toEqual([]);
   expect(api?.text).toMatch(new RegExp(`Port ${port} of 127\\.0\\.0\\.1 is taken by \\S+ \\(pid ${process.pid}\\)`));
   const other = /^backlot start --port (\d+)$/.exec(api?.remedy ?? "")?.[1];
   expect(of(await examine(["--port", String(other)]), "ports", "problem")).toEqual([]);
-  expect(names).toMatchObject({ text: expect.stringContaining("name server"), remedy: expect.stringMatching(/^backlot start --dns-port \d+$/) });
+  // A start answers names elsewhere by itself: nothing has to be mended first.
+  const names = of(findings, "ports", "note").find(({ text }) => text.includes("names will be answered on a free port"));
+  expect(names).toMatchObject({ text: expect.stringContaining("is taken"), remedy: expect.stringMatching(/^backlot start --dns-port \d+$/) });
+});
+
+test.runIf(process.getuid?.() === 0)("a neighbour has the balancers' ports: a range where they are free, and nobody is to be killed", async () => {
+  const server = createServer().listen(443, "127.130.0.1");
+  await once(server, "listening");
+  closing.push(() => server.close());
+  const taken = (findings: Finding[]) => of(findings, "ports", "note").filter(({ text }) => /^Port \d+ of \S+ is taken/.test(text));
+  const [found, ...more] = taken(await examine(["--balancer-addresses", "127.130.0.0/24"]));
+  expect(more).toEqual([]);
+  expect(found?.text).toMatch(/^Port 443 of 127\.130\.0\.1 is taken/);
+  const range = /^backlot start --balancer-addresses (127\.0\.\d+\.0\/24)$/.exec(found?.remedy ?? "")?.[1];
+  expect(range, found?.remedy ?? "").toBeDefined();
+  expect(taken(await examine(["--balancer-addresses", String(range)]))).toEqual([]);
 });
 
 test("a state folder that others can look into, one that is a file's, one that cannot be read: each with its mending", async () => {
@@ -191,6 +207,21 @@ test("no engine: less than it could be, or a problem where the engine was asked 
   const env = { DOCKER_HOST: "unix:///nonexistent/docker.sock" };
   expect(of(await examine(["--runtime", "docker"], env), "engine", "problem")).toMatchObject([{ remedy: "unset DOCKER_HOST" }]);
   expect(of(await examine(["--runtime", "auto"], env), "engine", "note")).toMatchObject([{ text: expect.stringContaining("processes") }]);
+});
+
+test("an engine that does not answer is not said to hold anything", async () => {
+  const env = { DOCKER_HOST: "tcp://127.0.0.1:1" };
+  for (const runtime of ["process", "auto"] as const) {
+    const [found, ...more] = (await examine(["--runtime", runtime], env)).filter(({ check }) => check === "leftovers");
+    expect(more).toEqual([]);
+    // Other Backlots' tests may leave processes on a shared machine.
+    if (found?.level === "problem") expect(found.text).not.toContain("Docker engine");
+    else expect(found).toMatchObject({ level: runtime === "process" ? "good" : "note", text: expect.stringMatching(/engine could not be asked/) });
+  }
+  const dry = terminal.type(["clean", "--dry-run"], env);
+  expect(await dry.ended).toBe(0);
+  expect(dry.out()).toMatch(/^did not look at the Docker engine: The Docker engine does not answer/m);
+  expect(dry.out()).not.toMatch(/^(would remove|kept) .*engine/m);
 });
 
 test.runIf(process.getuid?.() === 0)("without privileges: ports below 1024 and the engine's socket", async () => {

@@ -120,7 +120,7 @@ test("one flipped bit anywhere in the journal stops the start with the file's na
   }
   writeFileSync(file, withByte(whole, whole.length - 30));
   expect(await refusal(folder)).toContain(
-    "is damaged at line 3 (its checksum does not match); put a backup in its place, or keep only its first 2 lines",
+    `is damaged at line 3 (its checksum does not match); put a backup of ${folder} in its place (a copy of the whole folder that was made while Backlot was stopped), or keep only its first 2 lines`,
   );
   writeFileSync(file, whole.subarray(0, whole.lastIndexOf(10, -2) + 1));
   expect(labels(await open(folder))).toEqual(["a", "b", "c", "d", "e"]);
@@ -204,7 +204,9 @@ test("a folder that is a file is named", async () => {
 });
 
 test("a folder that cannot be made is named, also where Node's own recursive mkdir never returns", async () => {
-  expect(await refusal("/proc/backlot/state")).toContain("The state folder /proc/backlot/state cannot be used (ENOENT");
+  const said = await refusal("/proc/backlot/state");
+  expect(said).toContain("The state folder /proc/backlot/state cannot be used (ENOENT");
+  expect(said).toMatch(/; no folder can be made there, so start with another state folder\.$/);
 });
 
 test("a state folder that is open to others is closed to them, and told of", async () => {
