@@ -25,8 +25,8 @@ const openFailure = async (error: unknown, address: string, port: number): Promi
   const place = `${address}:${port}`;
   switch (codeOf(error)) {
     case "EADDRINUSE": {
-      const holder = await portHolder(port);
-      return `${place} is taken${holder === undefined ? "" : ` by ${holder}`} (EADDRINUSE). Stop what listens there or choose another port.`;
+      const holder = await portHolder(address, port);
+      return `${place} is taken${holder === undefined ? "" : ` by ${holder}`} (EADDRINUSE). Stop what listens there, choose another port, or start with other --balancer-addresses.`;
     }
     case "EACCES":
       return `${place} needs privileges this process lacks (EACCES). Choose a port above 1023.`;

@@ -45,7 +45,7 @@ const ownPort = async ({ what, flag, otherwise }: OwnPort, host: string, port: n
   const [failed] = tries.flatMap((one) => (one === "free" ? [] : [one]));
   if (failed === undefined) return good("ports", `Port ${port} of ${host} is free for ${what}.`);
   if (failed.code === "EADDRINUSE" && ours) return good("ports", `Port ${port} of ${host} is ${what}'s, which runs.`);
-  const holder = failed.code === "EADDRINUSE" ? await portHolder(port) : undefined;
+  const holder = failed.code === "EADDRINUSE" ? await portHolder(host, port) : undefined;
   const text = failed.code === "EADDRINUSE" ? `is taken${by(holder)}` : `cannot be listened on (${failed.code})`;
   const remedy =
     failed.code === "EADDRNOTAVAIL"
@@ -79,7 +79,7 @@ const servicePorts = async (address: string): Promise<Finding[]> => {
       return [note("ports", text, "sudo sysctl -w net.ipv4.ip_unprivileged_port_start=80")];
     }
     if (tried.code === "EADDRINUSE") {
-      const holder = await portHolder(port);
+      const holder = await portHolder(address, port);
       const text = `Port ${port} of ${address} is taken${by(holder)}: a balancer there cannot have it.`;
       // Who has it may be a neighbour's cloud: nobody has to end for ours.
       const range = await freeRange();

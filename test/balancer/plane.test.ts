@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import http, { createServer } from "node:http";
 import { createServer as createTcp } from "node:net";
 import { connect as connectTls } from "node:tls";
@@ -117,6 +119,16 @@ describe("a listener", () => {
     if (process.platform === "linux") expect((state as { reason: string }).reason).toContain("by another listener of this process");
     await new Promise<void>((resolve) => holder.close(() => resolve()));
     expect(await plane.apply("config:1", spec([], { port }))).toEqual({ status: "open", address: "127.0.0.1", port });
+  });
+
+  test.runIf(process.platform === "linux")("who has the same port of another address is not who has it", async () => {
+    const neighbour = createTcp();
+    const port = await listen(neighbour, 0, "127.0.0.2");
+    const holder = spawn(process.execPath, ["-e", `require("node:net").createServer().listen(${port}, "127.0.0.1", () => console.log("here"))`]);
+    closeLater(() => void holder.kill("SIGKILL"));
+    await once(holder.stdout, "data");
+    const state = await startPlane().apply("config:1", spec([], { port }));
+    expect(state).toEqual({ status: "failed", reason: expect.stringContaining(`is taken by node (pid ${holder.pid}) (EADDRINUSE)`) });
   });
 
   test("an address that is not ours is a failure", async () => {

@@ -49,10 +49,10 @@ export const rawBackend = async (onData: (socket: Socket, said: string, connecti
   return { port: portOf(server), server, received, open, accepted: () => received.length };
 };
 
-export const listen = async (server: Server, port = 0): Promise<number> => {
+export const listen = async (server: Server, port = 0, host = "127.0.0.1"): Promise<number> => {
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen(port, "127.0.0.1", resolve);
+    server.listen(port, host, resolve);
   });
   const sockets = new Set<Socket>();
   server.on("connection", (socket: Socket) => {
