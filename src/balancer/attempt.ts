@@ -1,6 +1,7 @@
 import type { Agent } from "node:http";
 import { relayFailure } from "../kernel/relay.js";
 import type { Arrival } from "./headers.js";
+import { lackReason } from "./lack.js";
 import type { Limits } from "./limits.js";
 import type { Meter } from "./meter.js";
 import type { NodeSpec } from "./plane.js";
@@ -51,6 +52,6 @@ export const connectReason = (code: string | undefined): string => {
     case relayFailure:
       return "could not be asked: the relay of its network does not answer";
     default:
-      return `did not accept a connection${code === undefined ? "" : ` (${code})`}`;
+      return lackReason(code) ?? `did not accept a connection${code === undefined ? "" : ` (${code})`}`;
   }
 };

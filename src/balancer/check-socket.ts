@@ -1,6 +1,7 @@
 import { Socket, type SocketConstructorOpts } from "node:net";
 import { dialEndpoint, relayFailure } from "../kernel/relay.js";
 import { plainAnswer } from "./fast/answer-head.js";
+import { lackReason } from "./lack.js";
 import type { Check, Outcome, ProbeSpec } from "./probe.js";
 
 export const failure = (error: NodeJS.ErrnoException): string => {
@@ -10,7 +11,7 @@ export const failure = (error: NodeJS.ErrnoException): string => {
   if (code === "EHOSTUNREACH" || code === "ENETUNREACH") return "address not reachable";
   if (code === relayFailure) return error.message;
   if (code.startsWith("HPE_")) return "answered with something that is not HTTP";
-  return `connection failed${code === "" ? "" : ` (${code})`}`;
+  return lackReason(code) ?? `connection failed${code === "" ? "" : ` (${code})`}`;
 };
 
 export const isGood = (status: number): boolean => status >= 200 && status < 400;

@@ -6,6 +6,7 @@ import { DatagramDoor } from "./datagrams.js";
 import { Door, type Manner, type Protocol, type Tally } from "./door.js";
 import type { Gates } from "./gate.js";
 import { portHolder } from "./holder.js";
+import { isLack } from "./lack.js";
 import type { ListenerCounters, ListenerSpec, ListenerState } from "./plane.js";
 import { Roster } from "./roster.js";
 import { createService, type Service } from "./service.js";
@@ -52,7 +53,7 @@ export class Listener {
   #pair: string | undefined;
 
   readonly #hint = (node: number, reason: string): void => {
-    if (this.#checkPassive) this.#options.hint(node, reason);
+    if (this.#checkPassive && !isLack(reason)) this.#options.hint(node, reason);
   };
 
   constructor(options: ListenerOptions) {

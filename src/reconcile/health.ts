@@ -1,3 +1,4 @@
+import { isLack } from "../balancer/lack.js";
 import { openMatcher } from "../balancer/matching.js";
 import { type Probe, type ProbeResult, startProbe } from "../balancer/probe.js";
 import type { Disposable } from "../kernel/closers.js";
@@ -146,6 +147,8 @@ export const openHealth = ({ cloud, driver, onFailure }: HealthOptions): Health 
       return 0;
     }
     remember(id, atMs, result);
+    // No word about the node: what was known of it stands.
+    if (isLack(result.reason)) return clock.simulated(recoveryMs);
     const failed = result.ok ? 0 : (failures.get(id) ?? 0) + 1;
     failures.set(id, failed);
     const out = !result.ok && (final || failed >= config.checkAttempts || nodeStatus(store, id) !== "UP");

@@ -1,5 +1,7 @@
 import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import { closeSync, mkdirSync, mkdtempSync, openSync, readdirSync, rmSync, writeSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
@@ -169,4 +171,45 @@ test("out of descriptors: what is there is shown and nothing that lives is calle
   expect((await backlot.api.post(`/v4/cloud/instances/${later.id}/boot`)).status).toBe(200);
   await reaches(later.id, "running");
   expect(readdirSync(`/proc/${backlot.pid}/fd`).length).toBeLessThan(200);
+});
+
+test("out of descriptors: a node that cannot be asked is not called down, by checks or by requests, and serves on", async () => {
+  const token = "a-token-of-my-own-choice";
+  const backlot = await started([...words, "--state", join(root, "unasked"), "--token", token]);
+  left.push(() => backlot.kill());
+  const line = openLine(backlot.url, token);
+  left.push(line.close);
+  // An address that no instance is given, and where it really is.
+  const address = `192.168.${Number(/192\.168\.(\d+)\./.exec(words[3] ?? "")?.[1]) + 15}.200`;
+  const { body: place } = await line.ask("GET", `/_backlot/dial?address=${address}&port=8080`);
+  const node = createServer((_request, answer) => void answer.setHeader("Connection", "close").end("here"));
+  node.listen(place.port, place.host);
+  await once(node, "listening");
+  left.push(() => void node.close());
+  const { body: balancer } = await line.ask("POST", "/v4/balancers", { label: "web", region: "us-east" });
+  const path = `/v4/balancers/${balancer.id}/configs`;
+  const check = { check: "http", check_path: "/", check_interval: 5, check_timeout: 3, check_attempts: 1 };
+  const { body: config } = await line.ask("POST", path, { port: 21_080, nodes: [{ label: "one", address: `${address}:8080` }], ...check });
+  const { data: nodes } = (await line.ask("GET", `${path}/${config.id}/nodes`)).body;
+  const status = async () => (await line.ask("GET", `${path}/${config.id}/nodes/${nodes[0].id}`)).body.status;
+  await until(async () => (await status()) === "UP", { what: "a node that is up" });
+  await until(async () => (await line.ask("GET", `${path}/${config.id}`)).body.listener.status === "open", { what: "the listener" });
+  const visitor = openLine(`http://${balancer.ipv4}:21080`, "");
+  left.push(visitor.close);
+  const visit = async () => {
+    const { status: code, body } = await visitor.ask("GET", "/");
+    return [code, body];
+  };
+  expect(await visit()).toEqual([200, "here"]);
+
+  left.push(() => limitTo(backlot.pid, 1_024));
+  limitTo(backlot.pid, 3);
+  expect(await visit()).toEqual([503, expect.stringMatching(/one .* could not be asked: this machine has no file descriptor left.*EMFILE/)]);
+  const probes = `/_backlot/nodes/${nodes[0].id}/probes`;
+  const unasked = async () =>
+    (await line.ask("GET", probes)).body.probes.filter(({ reason }: Json) => /could not be asked.*EMFILE/.test(reason)).length;
+  await until(async () => (await unasked()) > 2, { what: "checks that could not be made" });
+  expect(await status()).toBe("UP");
+  limitTo(backlot.pid, 1_024);
+  expect(await visit()).toEqual([200, "here"]);
 });

@@ -15,7 +15,9 @@ export const openLine = (url: string, token: string) => {
       const outgoing = request(url, { agent, method, path, headers }, async (incoming) => {
         const chunks: Buffer[] = [];
         for await (const chunk of incoming) chunks.push(chunk as Buffer);
-        resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, body: JSON.parse(Buffer.concat(chunks).toString()) });
+        const said = Buffer.concat(chunks).toString();
+        const isJson = /json/.test(incoming.headers["content-type"] ?? "");
+        resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, body: isJson ? JSON.parse(said) : said });
       });
       outgoing.on("error", reject);
       outgoing.end(text);

@@ -32,9 +32,10 @@ export class Session implements Downstream {
   answerBegun = false;
   #closeAfter = false;
   #leaving = false;
-  /** Nothing will come any more. */
+  /** For how many turns nothing was said to a half-closed client, and how much had been by then. */
   #quietTurns = 0;
   #quietBytes = -1;
+  /** Nothing will come any more. */
   #clientEnded = false;
   /** Not read from: something else has to happen first. */
   #clientPaused = false;
