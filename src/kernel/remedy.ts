@@ -16,12 +16,13 @@ const remedies: Readonly<Record<string, string>> = {
   ENFILE: "raise the system's limit of open files (fs.file-max)",
   ENOMEM: "give this machine more memory, or end what uses it",
   EAGAIN: "raise the process limit of the user Backlot runs as (ulimit -u)",
+  EADDRNOTAVAIL: "widen this machine's range of local ports (net.ipv4.ip_local_port_range)",
   ENOENT: "restart Backlot: somebody removed the file",
 };
 
 export const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException | undefined)?.code;
 
-/** What to do about a failure of the disk, in the imperative. */
+/** What to do about what the system refused, in the imperative; a failure of the disk, where the code tells nothing. */
 export const remedyOf = (error: unknown): string => remedies[codeOf(error) ?? ""] ?? "check that disk";
 
 /** Not ENOENT and its like: those say something of a file, these of the machine. */
